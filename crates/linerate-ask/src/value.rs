@@ -4,7 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use linerate_model::limits;
+use linerate_model::setting::SettingValue;
 use linerate_model::units::{BitRate, ByteCount, ParseUnitError, Rate};
+
+/// The value of a setting of a host: `on`, `off`, a number, or words.
+pub fn of_setting(word: &str) -> SettingValue {
+    match (word, word.parse()) {
+        ("on" | "true", _) => SettingValue::Switch(true),
+        ("off" | "false", _) => SettingValue::Switch(false),
+        (_, Ok(number)) => SettingValue::Number(number),
+        _ => SettingValue::Text(word.to_owned()),
+    }
+}
 
 /// A rate, or `max` for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use linerate_fleet::lease::{Epoch, Term};
 use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::setting::Setting;
 use linerate_wire::native::agent::RemoteTest;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ pub struct Prepare {
     pub turn: String,
     /// The test. Where its server is, is said at the start.
     pub test: RemoteTest,
+    /// What this host sets while it lasts.
+    #[serde(default)]
+    pub set: Vec<Setting>,
 }
 
 impl Prepare {

@@ -19,6 +19,7 @@ use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Fleet, Pair};
 use linerate_model::fleet::{FleetChange, FleetDocument, FleetNotice};
 use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::setting::Setting;
 use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
 
@@ -50,6 +51,8 @@ pub struct Asked {
     pub hosts: Vec<Access>,
     /// The test as on the command line, without a host: `tcp -t 5s`.
     pub test: Vec<String>,
+    /// What is set on both hosts of a test while it lasts.
+    pub set: Vec<Setting>,
     /// The figure that is kept of each test; that of its kind where nothing is said.
     pub metric: Option<String>,
     /// How often a test without a result is tried again.

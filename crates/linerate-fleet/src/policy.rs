@@ -10,10 +10,13 @@
 //! max_rate = "100M"           # of a direction; "max" for no limit
 //! max_streams = 4             # 1 where nothing is said
 //! hours = "22:00-06:00"       # at any time where nothing is said
+//! settings = ["offload.gro"]  # what a test may set while it lasts, or ["*"]; nothing where nothing is said
+//! device = "eth1"             # the interface that is set; none where nothing is said
 //! ```
 
 use linerate_model::hours::{self, Hours};
 use linerate_model::plan::{TestPlan, Traffic, TrafficKind};
+use linerate_model::setting::{Setting, is_interface_name};
 use linerate_model::units::{BitRate, DatagramSize, Nanos};
 use serde::Deserialize;
 
@@ -28,6 +31,9 @@ pub struct Policy {
     max_rate: Option<BitRate>,
     max_streams: u16,
     hours: Vec<Hours>,
+    /// Names of settings.
+    settings: Vec<String>,
+    device: Option<String>,
 }
 
 /// As it is written.
@@ -41,6 +47,9 @@ struct Written {
     #[serde(default = "one")]
     max_streams: u16,
     hours: Option<String>,
+    #[serde(default)]
+    settings: Vec<String>,
+    device: Option<String>,
 }
 
 fn one() -> u16 {
@@ -59,6 +68,8 @@ pub struct Asked<'a> {
     pub plan: &'a TestPlan,
     /// The size of its datagrams is that of the path, which is not known yet.
     pub size_from_mtu: bool,
+    /// What is to be set while it lasts.
+    pub set: &'a [Setting],
     /// Minute of the day here, from midnight in local time.
     pub minute: u16,
 }
@@ -83,6 +94,9 @@ impl Policy {
             rate => Some(rate.parse().map_err(|e| line("max_rate", format!("{e}")))?),
         };
         let hours = written.hours.as_deref().map(hours::list).transpose();
+        if let Some(device) = written.device.as_ref().filter(|name| !is_interface_name(name)) {
+            return Err(line("device", format!("`{device}` is no name of an interface")));
+        }
         Ok(Self {
             tests: written.tests,
             peers: (!written.peers.iter().any(|peer| peer == ANY)).then_some(written.peers),
@@ -90,6 +104,8 @@ impl Policy {
             max_rate,
             max_streams: written.max_streams,
             hours: hours.map_err(|why| line("hours", why))?.unwrap_or_default(),
+            settings: written.settings,
+            device: written.device,
         })
     }
 
@@ -98,7 +114,7 @@ impl Policy {
     /// # Errors
     /// Why not, for the log of this host and for whoever asked.
     pub fn allows(&self, asked: &Asked<'_>) -> Result<(), Denied> {
-        let Asked { peer, plan, size_from_mtu, minute } = asked;
+        let Asked { peer, plan, size_from_mtu, set, minute } = asked;
         let kind = plan.traffic.kind();
         if !self.tests.contains(&kind) {
             return Err(Denied(format!("it allows no test of {}", kind.name())));
@@ -116,7 +132,16 @@ impl Policy {
             let why = format!("{} streams are more than {}", plan.streams, self.max_streams);
             return Err(Denied(why));
         }
-        Ok(())
+        let named = |name: &str| self.settings.iter().any(|known| known == name || known == ANY);
+        match set.iter().map(|setting| setting.name.to_string()).find(|name| !named(name)) {
+            Some(name) => Err(Denied(format!("it lets no test set {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The interface that a test may set.
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref()
     }
 
     fn duration(&self, plan: &TestPlan) -> Result<(), Denied> {
@@ -169,6 +194,7 @@ fn rate_bps(plan: &TestPlan, size_from_mtu: bool) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use linerate_model::plan::{End, RrPlan, TcpPlan, Transport, UdpPlan};
+    use linerate_model::setting::SettingValue;
     use linerate_model::units::Rate;
     use proptest::prelude::*;
 
@@ -197,7 +223,7 @@ mod tests {
     }
 
     fn asked(plan: &TestPlan) -> Asked<'_> {
-        Asked { peer: "b", plan, size_from_mtu: false, minute: MIDNIGHT }
+        Asked { peer: "b", plan, size_from_mtu: false, set: &[], minute: MIDNIGHT }
     }
 
     #[test]
@@ -236,6 +262,24 @@ mod tests {
         let noon = Asked { minute: 12 * 60, ..asked(&allowed) };
         let why = "it allows no test at this hour, and the next at 22:00";
         assert_eq!(policy.allows(&noon), Err(Denied(why.to_owned())));
+    }
+
+    #[test]
+    fn a_test_sets_what_the_file_names() {
+        let plan = udp(Some(1), 1);
+        let set = [Setting::new("offload.gro", SettingValue::Switch(false)).unwrap()];
+        let ask = |lines: &str| {
+            let policy = Policy::read(&format!("{FILE}\n{lines}")).unwrap();
+            policy.allows(&Asked { set: &set, ..asked(&plan) })
+        };
+        let denied = Err(Denied("it lets no test set offload.gro".to_owned()));
+        assert_eq!(ask(""), denied);
+        assert_eq!(ask("settings = [\"offload.gso\", \"offload\"]"), denied);
+        assert_eq!(ask("settings = [\"offload.gro\"]"), Ok(()));
+        assert_eq!(ask("settings = [\"*\"]"), Ok(()));
+        let device = |name: &str| Policy::read(&format!("{FILE}\ndevice = \"{name}\""));
+        assert_eq!(device("eth1").unwrap().device(), Some("eth1"));
+        assert!(device("../eth1").is_err());
     }
 
     #[test]

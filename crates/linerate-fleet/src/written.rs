@@ -17,11 +17,16 @@
 //! test = "udp"                    # or tcp, or rr; the rest are its long options, with _ for -
 //! rate = "100M"
 //! time = "5s"
-//! metric = "loss_percent"         # what is kept of it, as of a campaign
+//! metric = "loss"         # what is kept of it, as of a campaign
+//!
+//! [set]                           # on both hosts of a test while it lasts
+//! offload.gro = false
+//! sysctl.net.core.rmem_max = 8388608
 //! ```
 
 use std::collections::BTreeMap;
 
+use linerate_model::setting::{Setting, SettingValue};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -46,6 +51,8 @@ pub struct Written {
     pub test: Vec<String>,
     /// The figure that is kept of each test, where it is said.
     pub metric: Option<String>,
+    /// What is set on both hosts of a test while it lasts.
+    pub set: Vec<Setting>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +70,8 @@ struct Text {
     #[serde(default)]
     share: BTreeMap<String, Vec<String>>,
     test: Table,
+    #[serde(default)]
+    set: Table,
 }
 
 fn all() -> String {
@@ -74,13 +83,15 @@ fn all() -> String {
 /// # Errors
 /// Which line is not understood, and why. The options of the test are words for whoever runs it.
 pub fn read(text: &str) -> Result<Written, PlanError> {
-    let Text { hosts, pairs, each_way, at_once, groups, share, mut test } =
+    let Text { hosts, pairs, each_way, at_once, groups, share, mut test, set } =
         toml::from_str(text).map_err(|why| fault(&why.to_string()))?;
     let metric = match test.remove("metric") {
         None => None,
         Some(Value::String(metric)) => Some(metric),
         Some(other) => return Err(fault(&format!("`metric = {other}` of the test is no text"))),
     };
+    let mut settings = Vec::new();
+    flatten("", set, &mut settings)?;
     Ok(Written {
         hosts,
         groups: groups.into_iter().collect(),
@@ -90,11 +101,37 @@ pub fn read(text: &str) -> Result<Written, PlanError> {
         at_once,
         test: words(test)?,
         metric,
+        set: settings,
     })
 }
 
 fn fault(why: &str) -> PlanError {
     PlanError { what: "cannot use the plan".to_owned(), why: why.trim_end().to_owned(), hint: None }
+}
+
+/// Settings by their dotted names, of tables in tables.
+fn flatten(path: &str, table: Table, settings: &mut Vec<Setting>) -> Result<(), PlanError> {
+    for (key, value) in table {
+        let name = if path.is_empty() { key } else { format!("{path}.{key}") };
+        let value = match value {
+            Value::Table(below) => {
+                flatten(&name, below, settings)?;
+                continue;
+            }
+            Value::Boolean(switch) => SettingValue::Switch(switch),
+            Value::String(text) => SettingValue::Text(text),
+            Value::Integer(number) if number >= 0 => SettingValue::Number(number.unsigned_abs()),
+            other => {
+                return Err(fault(&format!("`{name} = {other}` is no text, count, true or false")));
+            }
+        };
+        let setting = Setting::new(&name, value).map_err(|error| PlanError {
+            hint: error.hints.first().cloned(),
+            ..fault(&format!("{}: {}", error.what, error.why))
+        })?;
+        settings.push(setting);
+    }
+    Ok(())
 }
 
 /// A table of options as the words that say the same.
@@ -181,14 +218,19 @@ mod tests {
         no_checksum = true
         reverse = false
         ip = 6
-        metric = "loss_percent"
+        metric = "loss"
+        [set]
+        offload.gro = false
+        sysctl.net.core.rmem_max = 8388608
     "#;
 
     #[test]
     fn a_plan_says_what_a_command_line_says() {
         let plan = read(WHOLE).unwrap();
         assert_eq!(plan.test.join(" "), "udp --ipv6 --no-checksum --rate=100M --streams=2");
-        assert_eq!((plan.metric.as_deref(), plan.each_way), (Some("loss_percent"), true));
+        assert_eq!((plan.metric.as_deref(), plan.each_way), (Some("loss"), true));
+        let set: Vec<String> = plan.set.iter().map(ToString::to_string).collect();
+        assert_eq!(set, ["offload.gro = off", "sysctl.net.core.rmem_max = 8388608"]);
         let (fleet, pairs) = plan.fleet().unwrap();
         let name = |host: usize| fleet.hosts()[host].as_str();
         let shown: Vec<_> =
@@ -218,6 +260,9 @@ mod tests {
             (&with("at_once = true\n[share]\n\"nic:x\" = [\"a\"]"), "tests that may all meet"),
             (&(with("") + "time = 1.5"), "`time = 1.5` of the test"),
             (&(with("") + "rate = [\"1M\"]"), "of the test is no text"),
+            (&(with("") + "[set]\noffload.nothing-such = true"), "offload.nothing-such"),
+            (&(with("") + "[set]\nmtu = 1.5"), "`mtu = 1.5` is no text"),
+            (&(with("") + "[set]\nmtu = -1"), "`mtu = -1` is no text"),
             (&(with("") + "metric = 3"), "`metric = 3` of the test"),
         ] {
             let found = read(text).and_then(|plan| plan.fleet()).unwrap_err().to_string();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
 use crate::record::ProgramFacts;
+use crate::setting::Setting;
 
 /// Number of the format described here.
 pub const FORMAT: u32 = 1;
@@ -40,6 +41,9 @@ pub struct FleetDocument {
     /// Whether tests of one round were let meet at a server, and at what hosts share.
     #[serde(default)]
     pub at_once: bool,
+    /// What is set on both hosts of a test while it lasts.
+    #[serde(default)]
+    pub set: Vec<Setting>,
     /// Rounds that were needed, those of tests that were tried again among them.
     pub rounds: usize,
     /// Whether it ended before every pair had its turn.

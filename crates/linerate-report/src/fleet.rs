@@ -251,6 +251,7 @@ mod tests {
             deleted: 0,
             begun: vec![],
             at_once: false,
+            set: vec![],
             rounds: 1,
             interrupted: false,
             pairs: vec![],

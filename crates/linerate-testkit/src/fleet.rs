@@ -66,6 +66,7 @@ pub fn now(
         deleted: 0,
         begun: (0..times).map(|time| Some(date(time))).collect(),
         at_once: false,
+        set: vec![],
         rounds: times as usize,
         interrupted: false,
         pairs,

@@ -3,12 +3,12 @@
 use std::str::FromStr;
 
 use linerate_model::plan::{EngineChoice, TestPlan, Traffic, TrafficKind};
-use linerate_model::setting::{Setting, SettingName, SettingValue, core_list};
+use linerate_model::setting::{Setting, SettingName, core_list};
 use linerate_model::units::{ByteCount, DatagramSize, Nanos};
 use linerate_runner::client::Request;
 
 use crate::usage::{self, Refusal};
-use crate::value::Cpus;
+use crate::value::{Cpus, of_setting};
 
 /// Most levels of a factor, the default's among them: the screen grows with the square.
 const MOST_LEVELS: usize = 9;
@@ -348,13 +348,8 @@ fn level(name: &FactorName, word: &str) -> Result<Level, String> {
         FactorName::Cores => Level::Cores(cores(word)?, String::new()),
         FactorName::FarCores => Level::FarCores(cores(word)?, String::new()),
         FactorName::Setting(name) => {
-            let value = match (word, word.parse()) {
-                ("on" | "true", _) => SettingValue::Switch(true),
-                ("off" | "false", _) => SettingValue::Switch(false),
-                (_, Ok(number)) => SettingValue::Number(number),
-                _ => SettingValue::Text(word.to_owned()),
-            };
-            let setting = Setting::new(&name.to_string(), value).map_err(|why| why.why)?;
+            let setting =
+                Setting::new(&name.to_string(), of_setting(word)).map_err(|why| why.why)?;
             Level::Setting(setting)
         }
     })

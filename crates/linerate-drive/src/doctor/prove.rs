@@ -11,7 +11,7 @@ use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
 use linerate_model::plan::Direction;
 use linerate_model::record::{ErrorKind, ErrorRecord, Status, TestEnd};
 use linerate_model::setting::Setting;
-use linerate_runner::agent::{DeviceChoice, HostAgent};
+use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 use linerate_runner::client::Request;
 
 use super::TakeOver;
@@ -153,38 +153,6 @@ fn turns(
         runs.with.push(with);
     }
     Ok(())
-}
-
-pub(crate) fn set(
-    host: &mut dyn HostAgent,
-    device: Option<&DeviceChoice>,
-    setting: &Setting,
-) -> Result<(), ErrorRecord> {
-    let applied = host.apply(device, std::slice::from_ref(setting))?;
-    match applied.first().filter(|applied| !applied.holds()) {
-        None => Ok(()),
-        Some(applied) => Err(ErrorRecord::new(
-            ErrorKind::Setting,
-            format!("cannot set {setting}"),
-            applied.why.clone().unwrap_or_default(),
-            &[],
-        )),
-    }
-}
-
-/// Whether it is still set after a run: a helper that was killed has put it back.
-pub(crate) fn still(
-    host: &mut dyn HostAgent,
-    device: Option<&DeviceChoice>,
-    setting: &Setting,
-) -> Result<(), ErrorRecord> {
-    let back = host.read(device, std::slice::from_ref(&setting.name))?;
-    if back.first().is_some_and(|back| back.value.as_ref() == Some(&setting.value)) {
-        return Ok(());
-    }
-    let what = format!("{setting} did not hold while a run lasted");
-    let why = "it was changed or put back by somebody else; the run does not count";
-    Err(ErrorRecord::new(ErrorKind::HelperLost, what, why, &[]))
 }
 
 fn run(request: &Request, env: &mut Env<'_>) -> Result<f64, ErrorRecord> {

@@ -2,16 +2,21 @@
 
 use linerate_fleet::lease::Epoch;
 use linerate_model::record::{ErrorRecord, RunRecord};
-use linerate_runner::agent::{Access, HostAgent, RemoteTest};
+use linerate_model::setting::Setting;
+use linerate_runner::agent::{self, Access, DeviceChoice, HostAgent, RemoteTest};
 use linerate_runner::signals::Stop;
 
 use super::Reach;
+
+/// Where a host is used, its agent.
+pub(super) type Agent = Option<Box<dyn HostAgent>>;
 
 /// What came of a test in a thread of its own.
 pub(super) struct Came {
     pub(super) test: usize,
     pub(super) epoch: Epoch,
-    pub(super) agent: Option<Box<dyn HostAgent>>,
+    /// The client's, and where it was used the server's.
+    pub(super) agents: [Agent; 2],
     pub(super) outcome: Outcome,
 }
 
@@ -24,22 +29,78 @@ pub(super) enum Outcome {
     Gone(ErrorRecord),
 }
 
-/// A test from its host's side; the host is given back where it can be used again.
+/// A test of two hosts.
+pub(super) struct Turn<'a> {
+    pub(super) name: &'a str,
+    /// The client and the server.
+    pub(super) ends: [&'a Access; 2],
+    pub(super) test: &'a RemoteTest,
+    /// What is set at both.
+    pub(super) set: &'a [Setting],
+}
+
+/// A test from its hosts' side; they are given back where they can be used again.
 pub(super) fn measure(
-    agent: Option<Box<dyn HostAgent>>,
-    access: &Access,
-    (turn, test): (&str, &RemoteTest),
+    agents: [Agent; 2],
+    turn: &Turn<'_>,
     (reach, stop): (&dyn Reach, &Stop),
-) -> (Option<Box<dyn HostAgent>>, Outcome) {
-    let mut agent = match agent.map_or_else(|| reach.connect(access, stop), Ok) {
-        Ok(agent) => agent,
-        Err(error) => return (None, Outcome::Failed(error)),
+) -> ([Agent; 2], Outcome) {
+    let [client, server] = agents;
+    let [from, to] = turn.ends;
+    let connect = |agent: Agent, access| agent.map_or_else(|| reach.connect(access, stop), Ok);
+    let mut client = match connect(client, from) {
+        Ok(client) => client,
+        Err(error) => return ([None, server], Outcome::Failed(error)),
     };
-    agent.name_test(turn);
-    match agent.run_test(test) {
-        Ok(record) => (Some(agent), Outcome::Record(Box::new(record))),
-        // What answers a refusal is there, and at nothing.
-        Err(error) if agent.ping().is_ok() => (Some(agent), Outcome::Failed(error)),
-        Err(error) => (None, Outcome::Gone(error)),
+    client.name_test(turn.name);
+    if turn.set.is_empty() || client.sets_for_tests(turn.set) {
+        let (client, outcome) = run(client, turn.test);
+        return ([client, server], outcome);
     }
+    let mut server = match connect(server, to) {
+        Ok(server) => server,
+        Err(error) => return ([Some(client), None], Outcome::Failed(error)),
+    };
+    let towards = [to, from].map(|peer| DeviceChoice::Towards(peer.name.clone()));
+    let each = |client: &mut dyn HostAgent,
+                server: &mut dyn HostAgent,
+                look: Look|
+     -> Result<(), ErrorRecord> {
+        for setting in turn.set {
+            look(client, Some(&towards[0]), setting)?;
+            look(server, Some(&towards[1]), setting)?;
+        }
+        Ok(())
+    };
+    if let Err(error) = each(&mut *client, &mut *server, agent::set) {
+        return ([client, server].map(still_there), Outcome::Failed(error));
+    }
+    match run(client, turn.test) {
+        // What did not hold to the end is a result of other settings.
+        (Some(mut client), Outcome::Record(record)) => {
+            let outcome = match each(&mut *client, &mut *server, agent::still) {
+                Ok(()) => Outcome::Record(record),
+                Err(error) => Outcome::Failed(error),
+            };
+            ([Some(client), Some(server)], outcome)
+        }
+        (client, outcome) => ([client, Some(server)], outcome),
+    }
+}
+
+type Look = fn(&mut dyn HostAgent, Option<&DeviceChoice>, &Setting) -> Result<(), ErrorRecord>;
+
+fn run(mut client: Box<dyn HostAgent>, test: &RemoteTest) -> (Agent, Outcome) {
+    match client.run_test(test) {
+        Ok(record) => (Some(client), Outcome::Record(Box::new(record))),
+        // What answers a refusal is there, and at nothing.
+        Err(error) => match still_there(client) {
+            Some(client) => (Some(client), Outcome::Failed(error)),
+            None => (None, Outcome::Gone(error)),
+        },
+    }
+}
+
+fn still_there(mut agent: Box<dyn HostAgent>) -> Agent {
+    agent.ping().is_ok().then_some(agent)
 }

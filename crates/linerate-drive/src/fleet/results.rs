@@ -7,6 +7,7 @@ use linerate_analysis::metric::{self, Metric};
 use linerate_fleet::matrix::{Cell, Matrix};
 use linerate_fleet::plan::Pair;
 use linerate_model::fleet::FleetChange;
+use linerate_model::setting::Setting;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, NO_TURN};
@@ -26,6 +27,9 @@ pub(super) struct Head {
     #[serde(default)]
     pub(super) at_once: bool,
     pub(super) test: Vec<String>,
+    /// What is set on both hosts of a test.
+    #[serde(default)]
+    pub(super) set: Vec<Setting>,
     pub(super) metric: String,
     pub(super) times: u32,
 }
@@ -42,6 +46,7 @@ impl Head {
             pairs: asked.pairs.iter().map(|pair| (pair.from, pair.to)).collect(),
             at_once: asked.fleet.at_once(),
             test: asked.test.clone(),
+            set: asked.set.clone(),
             metric: metric.name.to_owned(),
             times: asked.times,
         }
@@ -56,6 +61,7 @@ impl Head {
             ("--pairs", self.pairs == now.pairs),
             ("--at-once", self.at_once == now.at_once),
             ("the test", self.test == now.test),
+            ("--set", self.set == now.set),
             ("--metric", self.metric == now.metric),
             ("--times", times),
         ];

@@ -12,11 +12,10 @@ use linerate_fleet::lease::{Epoch, LeaseBook, Term};
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Pair, Resource};
 use linerate_model::record::{ErrorRecord, RunRecord, Status};
-use linerate_runner::agent::HostAgent;
 use linerate_runner::signals::Stop;
 
 use super::keep::{Ended, Store};
-use super::measure::{Came, Outcome, measure};
+use super::measure::{Agent, Came, Outcome, Turn, measure};
 use super::results::{Deleted, Head, Results};
 use super::test::{self, Wanted};
 use super::{Asked, Event, GUARD, LOOK_EVERY, NO_ANSWER, Reach, SETUP};
@@ -60,7 +59,7 @@ pub(super) struct Run<'a> {
     coordinator: Coordinator<Resource>,
     book: LeaseBook<Resource>,
     /// Those of hosts that are at nothing.
-    agents: Vec<Option<Box<dyn HostAgent>>>,
+    agents: Vec<Agent>,
     /// How often each pair was tried at this time.
     attempts: Vec<u32>,
     begun: BTreeMap<Epoch, Begun>,
@@ -268,16 +267,22 @@ impl<'a> Run<'a> {
         self.results.begun_at(self.time, &date);
         self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
         self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
-        let agent = self.agents.get_mut(pair.from).and_then(Option::take);
+        let mut agent = |host: usize| self.agents.get_mut(host).and_then(Option::take);
+        // A server is left alone where nothing is set.
+        let server = if self.asked.set.is_empty() { None } else { agent(pair.to) };
+        let agents = [agent(pair.from), server];
         let (asked, by, done) = (self.asked, (self.reach, stop), done.clone());
         let work = move || {
             let ends = asked.hosts.get(pair.from).zip(asked.hosts.get(pair.to));
             let Some((from, to)) = ends else { return };
-            let (agent, outcome) = match test::towards(&asked.test, to) {
-                Ok(understood) => measure(agent, from, (&turn, &understood.test), by),
-                Err(error) => (agent, Outcome::Failed(error)),
+            let (agents, outcome) = match test::towards(&asked.test, to) {
+                Ok(understood) => {
+                    let (test, set) = (&understood.test, &asked.set[..]);
+                    measure(agents, &Turn { name: &turn, ends: [from, to], test, set }, by)
+                }
+                Err(error) => (agents, Outcome::Failed(error)),
             };
-            let _ = done.send(Came { test, epoch, agent, outcome });
+            let _ = done.send(Came { test, epoch, agents, outcome });
         };
         self.under_way += 1;
         if Builder::new().name("pair".into()).spawn_scoped(scope, work).is_err() {
@@ -288,11 +293,13 @@ impl<'a> Run<'a> {
     }
 
     fn end(&mut self, now_ns: u64, came: Came, tell: &mut dyn FnMut(&Event<'_>)) {
-        let Came { test, epoch, agent, outcome } = came;
+        let Came { test, epoch, agents, outcome } = came;
         self.under_way = self.under_way.saturating_sub(1);
         let Some(pair) = self.asked.pairs.get(test).copied() else { return };
-        if let Some(slot) = self.agents.get_mut(pair.from).filter(|slot| slot.is_none()) {
-            *slot = agent;
+        for (host, agent) in [pair.from, pair.to].into_iter().zip(agents) {
+            if let Some(slot) = self.agents.get_mut(host).filter(|slot| slot.is_none()) {
+                *slot = agent;
+            }
         }
         let held = self.book.holds(now_ns, epoch);
         let (cell, record) = match outcome {

@@ -10,6 +10,7 @@ use linerate_model::campaign::{Event as InStore, RunState};
 use linerate_model::fleet::FleetAnswer;
 use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::ErrorKind;
+use linerate_model::setting::{Applied, ReadBack, SettingName, SettingValue};
 use linerate_runner::agent::{Reply, Request};
 use linerate_testkit::peer::LONG;
 use linerate_testkit::records;
@@ -35,6 +36,12 @@ struct World {
     level: Mutex<Option<Level>>,
     /// When the clock on the wall is set, in seconds from the beginning, and by how much.
     sets: Mutex<Vec<(u64, i64)>>,
+    /// What is set on each host.
+    set: Mutex<std::collections::BTreeMap<String, Vec<Setting>>>,
+    /// What was set on both hosts of each test.
+    dressed: Mutex<Vec<[Option<Vec<Setting>>; 2]>>,
+    /// Somebody else changes it on this host while it is in a test.
+    forgets: Mutex<Option<String>>,
     /// So many tests have to be under way at once, each with a client of its own.
     meet: AtomicU64,
     /// When each test began, in seconds, and between whom.
@@ -79,6 +86,11 @@ impl Made {
             assert!(world.busy.lock().unwrap().insert(host.clone()), "{host} is in two tests");
         }
         std::thread::yield_now();
+        let set = |host| world.set.lock().unwrap().get(host).cloned();
+        world.dressed.lock().unwrap().push(both.each_ref().map(set));
+        if let Some(host) = world.forgets.lock().unwrap().as_ref() {
+            world.set.lock().unwrap().remove(host);
+        }
         let begun = std::time::Instant::now();
         while world.began.lock().unwrap().len() < meet {
             assert!(begun.elapsed() < LONG, "no others come");
@@ -110,6 +122,32 @@ impl HostAgent for Made {
     fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
         match request {
             Request::Test(test) => self.test(&test.name),
+            Request::Apply { settings, .. } => {
+                let mut set = self.0.set.lock().unwrap();
+                set.entry(self.1.clone()).or_default().extend(settings.iter().cloned());
+                let applied = |asked: Setting| Applied {
+                    device: None,
+                    before: None,
+                    after: Some(asked.value.clone()),
+                    outcome: linerate_model::setting::Outcome::Set,
+                    why: None,
+                    also: vec![],
+                    asked,
+                };
+                Ok(Reply::Applied(settings.into_iter().map(applied).collect()))
+            }
+            Request::Read { names, .. } => {
+                let set = self.0.set.lock().unwrap();
+                let mine = set.get(&self.1).cloned().unwrap_or_default();
+                let value = |name: &SettingName| {
+                    mine.iter().find(|set| set.name == *name).map(|set| set.value.clone())
+                };
+                let back = names.into_iter().map(|name| {
+                    let (value, why) = (value(&name), None);
+                    ReadBack { name, device: None, value, why }
+                });
+                Ok(Reply::Read(back.collect()))
+            }
             _ if self.2 => Err(error("the connection ended")),
             _ => Ok(Reply::Done),
         }
@@ -145,6 +183,7 @@ fn asked(hosts: &str, retries: u32) -> Asked {
         pairs,
         hosts,
         test,
+        set: vec![],
         metric: None,
         retries,
         times: 1,
@@ -214,6 +253,33 @@ fn all_pairs_are_measured_and_no_host_is_in_two_tests() {
     assert!(document.pairs.iter().all(|pair| pair.value.is_some() && pair.tries == 1));
     assert!(document.pairs.iter().all(|pair| pair.missing.is_none()));
     assert_eq!((&*document.metric, &*document.unit), ("received_bps", "bit/s"));
+}
+
+#[test]
+fn both_hosts_of_a_test_are_set_and_what_does_not_hold_is_no_result() {
+    let set = vec![Setting::new("offload.gro", SettingValue::Switch(false)).unwrap()];
+    let asked = Asked { set: set.clone(), ..asked("a,b,c", 0) };
+    let world = Arc::default();
+    let (document, _) = run_in(&world, &asked, &Stop::default());
+    assert_eq!(document.set, set);
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    let dressed = world.dressed.lock().unwrap();
+    let all = dressed.iter().flatten().all(|host| {
+        host.as_ref().is_some_and(|host| host.iter().all(|of_host| *of_host == set[0]))
+    });
+    assert!(dressed.len() == 3 && all, "{dressed:?}");
+
+    let world = Arc::new(World { forgets: Mutex::new(Some("c".into())), ..World::default() });
+    let (document, _) = run_in(&world, &asked, &Stop::default());
+    for pair in &document.pairs {
+        let spoiled = [&pair.from, &pair.to].into_iter().any(|host| host == "c");
+        assert_eq!(pair.value.is_none(), spoiled, "{pair:?}");
+        let missing = pair.missing.as_deref().unwrap_or_default();
+        assert_eq!(missing.contains("did not hold on c"), spoiled, "{pair:?}");
+    }
+    let mut meeting = asked;
+    meeting.fleet.meet();
+    assert!(run_until(&Arc::default(), &meeting, &Stop::default(), 1).is_err());
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Setting;
-use linerate_runner::agent::{DeviceChoice, HostAgent};
+use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 
-use crate::doctor::prove::{not_back, set, still};
+use crate::doctor::prove::not_back;
 
 /// The host whose settings are varied.
 pub(super) struct Hand {

@@ -5,6 +5,7 @@ mod command;
 mod deed;
 mod guard;
 mod hand;
+mod held;
 mod helper;
 mod link;
 mod monitor;
@@ -30,6 +31,7 @@ pub use linerate_wire::native::agent::{
 pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
 pub use self::hand::Hand;
+pub use self::held::{set, still};
 pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
 pub(crate) use self::monitor::Life;
 pub use self::monitor::{MONITOR_VERB, monitor};
@@ -123,6 +125,12 @@ pub trait HostAgent: Send {
 
     /// Says what its next test is called: the same words are the same test. For a host that keeps results under them.
     fn name_test(&mut self, _turn: &str) {}
+
+    /// Says what both hosts of its tests set while one lasts. Whether whoever runs the test sees to that; else it is for the
+    /// caller, at both.
+    fn sets_for_tests(&mut self, _settings: &[Setting]) -> bool {
+        false
+    }
 
     /// Runs a test with that host as the client. A test that fails is a record that says so.
     ///

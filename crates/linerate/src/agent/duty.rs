@@ -19,6 +19,7 @@ use linerate_store::outbox::Outbox;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+use super::made::Made;
 use super::mail::{Mail, Sent};
 use super::words::{log, seconds};
 use super::work::{self, Said};
@@ -38,6 +39,8 @@ pub struct Place {
     pub address: String,
     /// Port of its servers.
     pub port: u16,
+    /// Where is kept what is to be undone of settings.
+    pub settings: PathBuf,
 }
 
 /// The test of a lease.
@@ -46,6 +49,8 @@ struct Slot {
     stop: Stop,
     /// A thread is at it.
     begun: bool,
+    /// What is set meanwhile.
+    made: Option<Made>,
 }
 
 /// An agent at work.
@@ -57,6 +62,8 @@ pub struct Duty {
     boot_id: Option<String>,
     fence: Fence,
     slot: Option<Slot>,
+    /// Settings of a test that this host answered did not hold: what its client has measured does not count.
+    spoiled: Option<(u64, ErrorRecord)>,
     tell: UnboundedSender<Said>,
     said: UnboundedReceiver<Said>,
 }
@@ -72,7 +79,8 @@ impl Duty {
         let fence = Fence::after(mail.epoch()?);
         let (tell, said) = unbounded_channel();
         let (clock, boot_id) = (SystemClock::default(), facts(None).boot_id);
-        Ok(Self { broker, mail, place, clock, boot_id, fence, slot: None, tell, said })
+        let (slot, spoiled) = (None, None);
+        Ok(Self { broker, mail, place, clock, boot_id, fence, slot, spoiled, tell, said })
     }
 
     fn now_ns(&self) -> u64 {
@@ -161,9 +169,13 @@ impl Duty {
                 if self.slot.as_ref().is_some_and(|slot| slot.prepare.epoch == epoch) {
                     self.end_slot().await;
                 }
-                match &self.slot {
-                    None => Ok(Answer::Done),
-                    Some(_) => Err(refused(ErrorKind::Busy, "another test is under way", "later")),
+                let spoiled = self.spoiled.take_if(|(of, _)| *of == epoch);
+                match (&self.slot, spoiled) {
+                    (None, None) => Ok(Answer::Done),
+                    (None, Some((_, error))) => Err(error),
+                    (Some(_), _) => {
+                        Err(refused(ErrorKind::Busy, "another test is under way", "later"))
+                    }
                 }
             }
         };
@@ -195,6 +207,7 @@ impl Duty {
                 peer: &prepare.peer,
                 plan,
                 size_from_mtu: prepare.test.size_from_mtu,
+                set: &prepare.set,
                 minute,
             })
             .map_err(|why| denied(why.to_string()))?;
@@ -221,17 +234,39 @@ impl Duty {
                 "later",
             ));
         }
+        let made = match prepare.set.is_empty() {
+            true => None,
+            false => Some(self.make(&prepare, &policy).await?),
+        };
         let stop = Stop::default();
         let (role, epoch) = (prepare.role, prepare.epoch);
         log(&format!("ready for {} as {role:?} with {}", prepare.turn, prepare.peer).to_lowercase());
         if role == Role::Server {
             work::serve(&prepare, self.place.port, &policy, stop.clone(), &self.tell);
         }
-        self.slot = Some(Slot { prepare, stop, begun: role == Role::Server });
+        self.slot = Some(Slot { prepare, stop, begun: role == Role::Server, made });
         match role {
             Role::Client => Ok(Answer::Done),
             Role::Server => self.listening(epoch).await,
         }
+    }
+
+    /// Has set what a test wants.
+    async fn make(&mut self, prepare: &Prepare, policy: &Policy) -> Result<Made, ErrorRecord> {
+        let (state, device) = (self.place.settings.clone(), policy.device().map(str::to_owned));
+        let (set, epoch) = (prepare.set.clone(), prepare.epoch());
+        let shown = set.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let made = tokio::task::spawn_blocking(move || Made::new(state, device, set));
+        // One that comes later is put back at once.
+        let made = match tokio::time::timeout(SOON, made).await {
+            Ok(Ok(made)) => made,
+            _ => Err(refused(ErrorKind::Busy, "its settings were not made in time", "later")),
+        };
+        match &made {
+            Ok(_) => log(&format!("set {shown} for {}", prepare.turn)),
+            Err(_) => self.fence.close(epoch),
+        }
+        made
     }
 
     /// Waits for the server of a lease.
@@ -308,6 +343,16 @@ impl Duty {
         };
         self.fence.close(Epoch(epoch));
         log(&format!("{} has ended", slot.prepare.turn));
+        let held = slot.made.map_or(Ok(()), Made::end);
+        let came = match (held, slot.prepare.role) {
+            (Ok(()), _) => came,
+            (Err(error), Role::Client) => Some(Came::Failed(Box::new(error))),
+            (Err(error), Role::Server) => {
+                log(&format!("{}: {}", error.what, error.why));
+                self.spoiled = Some((epoch, error));
+                came
+            }
+        };
         match (slot.prepare.role, came) {
             (Role::Client, Some(came)) => {
                 let outcome = Outcome { turn: slot.prepare.turn, epoch, came };

@@ -4,6 +4,8 @@ pub mod args;
 #[cfg(feature = "nats")]
 mod duty;
 #[cfg(feature = "nats")]
+mod made;
+#[cfg(feature = "nats")]
 mod mail;
 #[cfg(feature = "nats")]
 mod start;

@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 
 use super::args::AgentArgs;
 use super::duty::{Duty, Place};
+use super::made::put_back;
 use super::words::{log, stored};
 use crate::output;
 
@@ -49,7 +50,9 @@ pub fn run(args: &AgentArgs) -> Result<Exit, ErrorRecord> {
             .to_string_lossy()
             .into_owned(),
     };
-    let place = Place { policy: args.policy.clone(), address, port: args.port };
+    let settings = args.state_dir.join("settings");
+    put_back(&settings);
+    let place = Place { policy: args.policy.clone(), address, port: args.port, settings };
     let stop = output::stop_at_signals()?;
     serve(&runtime, &credentials, outbox, place, &stop)
 }

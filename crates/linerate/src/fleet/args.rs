@@ -11,6 +11,7 @@ use linerate_fleet::schedule::{Every, seconds};
 use linerate_fleet::written::{Written, read};
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
+use linerate_model::setting::Setting;
 use linerate_model::units::Nanos;
 use linerate_runner::agent::Access;
 
@@ -184,6 +185,9 @@ pub struct Measured {
     /// transactions_per_second].
     #[arg(long, value_name = "NAME", conflicts_with = "plan")]
     pub metric: Option<String>,
+    /// Set this on both hosts of a test while it lasts: a name of docs/settings.md with its value, as offload.gro=off.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan", value_parser = setting)]
+    pub set: Vec<Setting>,
     /// The test: udp, tcp or rr with its options, without a host.
     #[arg(
         value_name = "TEST",
@@ -287,6 +291,12 @@ pub struct Who {
     pub share: Vec<(String, Vec<String>)>,
 }
 
+/// `NAME=VALUE`.
+fn setting(text: &str) -> Result<Setting, String> {
+    let (name, value) = text.split_once('=').ok_or("no `=` is between the name and the value")?;
+    Setting::new(name, linerate_ask::value::of_setting(value)).map_err(|why| why.to_string())
+}
+
 /// `NAME=A,B`.
 fn named(text: &str) -> Result<(String, Vec<String>), String> {
     let (name, hosts) = text.split_once('=').ok_or("no `=` is between the name and the hosts")?;
@@ -311,6 +321,7 @@ impl Who {
                 at_once: self.at_once,
                 test: Vec::new(),
                 metric: None,
+                set: Vec::new(),
             });
         };
         let shown = path.display();

@@ -22,6 +22,7 @@ use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Fleet, Pair};
 use linerate_fleet::rounds::{least, rounds};
+use linerate_fleet::written::Written;
 use linerate_model::exit::Exit;
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
@@ -82,7 +83,7 @@ fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
     let (count, rounds, least) = (pairs.len(), rounds.len(), least(&takes));
     out.push_str(&format!("{count} pairs in {rounds} rounds; no plan has fewer than {least}\n"));
     if who.plan.is_some() {
-        let asked = asked_for((fleet, pairs), &[], written.test, written.metric)?;
+        let asked = asked_for((fleet, pairs), &[], written)?;
         let test_s = time_of_test(&asked)?.as_secs_f64();
         let [test, all] = [test_s, test_s * rounds as f64].map(span);
         out.push_str(&format!("{test} a test, {all} in all at least\n"));
@@ -124,23 +125,28 @@ impl Records {
 fn asked(measured: &Measured, times: u32, keep: Option<Keep>) -> Result<Asked, ErrorRecord> {
     let written = measured.who.written()?;
     let key = measured.key_file.as_deref().map(key::read).transpose()?;
-    let (test, metric) = match measured.who.plan {
-        Some(_) => (written.test.clone(), written.metric.clone()),
-        None => (measured.test.clone(), measured.metric.clone()),
+    let written = match measured.who.plan {
+        Some(_) => written,
+        None => Written {
+            test: measured.test.clone(),
+            metric: measured.metric.clone(),
+            set: measured.set.clone(),
+            ..written
+        },
     };
-    let asked = asked_for(Who::asked(&written)?, &key.unwrap_or_default(), test, metric)?;
+    let asked = asked_for(Who::asked(&written)?, &key.unwrap_or_default(), written)?;
     Ok(Asked { retries: measured.retries, times, keep, ..asked })
 }
 
 fn asked_for(
     (fleet, pairs): (Fleet, Vec<Pair>),
     key: &[u8],
-    test: Vec<String>,
-    metric: Option<String>,
+    Written { test, set, metric, .. }: Written,
 ) -> Result<Asked, ErrorRecord> {
     let hosts = fleet.hosts().iter().map(|host| access(host, key)).collect::<Result<_, _>>()?;
     let command = output::command();
-    Ok(Asked { fleet, pairs, hosts, test, metric, retries: 0, times: 1, keep: None, command })
+    let (retries, times, keep) = (0, 1, None);
+    Ok(Asked { fleet, pairs, hosts, test, set, metric, retries, times, keep, command })
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {

@@ -14,6 +14,7 @@ use linerate_drive::{Clock as _, SystemClock};
 use linerate_fleet::lease::{Grant, Term};
 use linerate_fleet::plan::{Fleet, Pair};
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
+use linerate_model::setting::Setting;
 use linerate_runner::agent::{Access, HostAgent, RemoteTest, Reply, Request};
 use linerate_runner::random::random;
 use linerate_runner::signals::Stop;
@@ -59,6 +60,8 @@ struct Agent {
     agents: Arc<Agents>,
     id: String,
     turn: String,
+    /// What both hosts of a test set.
+    set: Vec<Setting>,
     stop: Stop,
 }
 
@@ -171,14 +174,20 @@ impl Agents {
         self.handle.block_on(self.broker.tell(agent, order, PATIENCE))
     }
 
-    /// Has both hosts end what they do under a lease, and gives it back. Says whether both did.
-    async fn free(&self, from: &str, to: &str, lease: &Lease) -> bool {
+    /// Has both hosts end what they do under a lease, and gives it back. Says whether both did, and why the server's host is
+    /// against what was measured.
+    async fn free(&self, from: &str, to: &str, lease: &Lease) -> (bool, Option<ErrorRecord>) {
         let end = Order::End { epoch: lease.epoch.0 };
         let ended = tokio::join!(
             self.broker.tell(to, &end, PATIENCE),
             self.broker.tell(from, &end, PATIENCE)
         );
-        ended.0.is_ok() && ended.1.is_ok() && self.broker.give_back(lease).await.is_ok()
+        let (server, spoiled) = match ended.0 {
+            Err(error) if error.kind == ErrorKind::HelperLost => (true, Some(error)),
+            answer => (answer.is_ok(), None),
+        };
+        let freed = server && ended.1.is_ok() && self.broker.give_back(lease).await.is_ok();
+        (freed, spoiled)
     }
 
     /// Both at once.
@@ -207,7 +216,8 @@ impl Reach for Nats {
 
     fn connect(&self, access: &Access, stop: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
         let (agents, id) = (Arc::clone(&self.0), access.name.clone());
-        Ok(Box::new(Agent { agents, id, turn: String::new(), stop: stop.clone() }))
+        let (turn, set, stop) = (String::new(), Vec::new(), stop.clone());
+        Ok(Box::new(Agent { agents, id, turn, set, stop }))
     }
 
     fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
@@ -243,6 +253,11 @@ impl HostAgent for Agent {
         turn.clone_into(&mut self.turn);
     }
 
+    fn sets_for_tests(&mut self, settings: &[Setting]) -> bool {
+        settings.clone_into(&mut self.set);
+        true
+    }
+
     fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
         match request {
             Request::Test(test) => {
@@ -262,8 +277,10 @@ impl Agent {
     fn measure(&self, test: &RemoteTest) -> Result<RunRecord, ErrorRecord> {
         let held = self.take(test)?;
         let came = self.prepare(&held).and_then(|at| self.run(&held, at));
-        self.give_back(&held);
-        came
+        match self.give_back(&held) {
+            Some(spoiled) => Err(spoiled),
+            None => came,
+        }
     }
 
     /// Gets all that the pair takes, for as long as the test may take.
@@ -309,6 +326,7 @@ impl Agent {
                 token: token.clone(),
                 turn: self.turn.clone(),
                 test: held.test.clone(),
+                set: self.set.clone(),
             }))
         };
         let orders = [
@@ -367,18 +385,20 @@ impl Agent {
     }
 
     /// Frees what the pair took, once it is sure that both hosts are at nothing. Where that cannot be had at once it is tried
-    /// again meanwhile, until the lease is over by itself.
-    fn give_back(&self, held: &Held<'_>) {
+    /// again meanwhile, until the lease is over by itself. Says why the server's host is against what was measured.
+    fn give_back(&self, held: &Held<'_>) -> Option<ErrorRecord> {
         let agents = Arc::clone(&self.agents);
         let (from, to, lease) = (self.id.clone(), held.to.to_owned(), held.lease.clone());
-        if agents.handle.block_on(agents.free(&from, &to, &lease)) {
-            return;
+        let (freed, spoiled) = agents.handle.block_on(agents.free(&from, &to, &lease));
+        if freed {
+            return spoiled;
         }
         let until_ns = held.grant.until_ns();
         self.agents.handle.spawn(async move {
-            while agents.now_ns() < until_ns && !agents.free(&from, &to, &lease).await {
+            while agents.now_ns() < until_ns && !agents.free(&from, &to, &lease).await.0 {
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
         });
+        spoiled
     }
 }

@@ -11,6 +11,7 @@ use linerate_broker::message::{Answer, Came, Order, Prepare, Role};
 use linerate_broker::{Broker, Credentials};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
+use linerate_model::setting::{Setting, SettingValue};
 use linerate_testkit::nats::{Nats, free_port, program};
 use linerate_testkit::peer::LONG;
 use linerate_wire::native::agent::RemoteTest;
@@ -349,6 +350,63 @@ fn a_test_keeps_no_other_hosts_from_theirs() {
     assert_eq!(ended.code, 130, "{}", ended.err);
 }
 
+/// Of an interface of the test's own network.
+fn mtu(device: &str, bytes: u32) -> bool {
+    let shown = crate::support::run("ip", &["link", "show", device]).1;
+    shown.contains(&format!("mtu {bytes} "))
+}
+
+/// A fleet of two agents, each with an interface whose MTU a test may set.
+fn with_interfaces(name: &str) -> Option<Fleet> {
+    let fleet = Fleet::new(name, &["a", "b"])?;
+    let veth = ["link", "add", "lra", "type", "veth", "peer", "name", "lrb"];
+    assert!(crate::support::run("ip", &veth).0, "no interfaces");
+    for (name, device) in [("a", "lra"), ("b", "lrb")] {
+        let more = format!("settings = [\"mtu\"]\ndevice = \"{device}\"\n");
+        fleet.allow(name, &[ANYTHING, &more].concat());
+    }
+    Some(fleet)
+}
+
+#[test]
+fn a_test_sets_what_both_owners_allow() {
+    let Some(fleet) = with_interfaces("set") else { return };
+    let test = ["rr", "-t", "200ms"];
+    let ran = fleet.run("a,b", &["--set", "mtu=1400", "--retries", "3"], &test);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    for (agent, device) in fleet.agents.iter().zip(["lra", "lrb"]) {
+        assert!(agent.log().contains("set mtu = 1400 for"), "{}", agent.log());
+        assert!(mtu(device, 1_500), "{device} is put back");
+    }
+    fleet.allow("b", ANYTHING);
+    let words = fleet.words_to("denied.db", "a,b", &["--set", "mtu=1400", "--retries", "0"], &test);
+    let ran = linerate(None, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, 1, "{}\n{}", ran.err, ran.out);
+    let why = document(&ran)["pairs"][0]["missing"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("it lets no test set mtu"), "{why}");
+    assert!(mtu("lra", 1_500) && mtu("lrb", 1_500));
+}
+
+#[test]
+fn settings_hold_until_a_test_ends_and_outlast_no_agent() {
+    let Some(mut fleet) = with_interfaces("set-held") else { return };
+    let stranger = Stranger::new(&fleet);
+    let set = || vec![Setting::new("mtu", SettingValue::Number(1_400)).expect("a setting")];
+    let end = |epoch| stranger.tell("b", &Order::End { epoch });
+    stranger.prepare_set(7, Role::Server, 60, set()).expect("it is allowed");
+    assert!(mtu("lrb", 1_400));
+    end(7).expect("they held");
+    assert!(mtu("lrb", 1_500));
+    stranger.prepare_set(8, Role::Server, 60, set()).expect("it is allowed");
+    assert!(crate::support::run("ip", &["link", "set", "lrb", "mtu", "1300"]).0);
+    assert_eq!(kind(end(8)), ErrorKind::HelperLost, "somebody else has set it");
+    assert!(mtu("lrb", 1_300), "what is another's stays");
+    stranger.prepare_set(9, Role::Client, 60, set()).expect("it is allowed");
+    assert!(mtu("lra", 1_400));
+    fleet.agents[0].kill();
+    assert!(wait_for(LONG, || mtu("lra", 1_500)), "put back by another process");
+}
+
 /// What no coordinator of this program would send.
 struct Stranger {
     runtime: tokio::runtime::Runtime,
@@ -368,6 +426,16 @@ impl Stranger {
     }
 
     fn prepare(&self, epoch: u64, role: Role, lease_s: u64) -> Result<Answer, ErrorRecord> {
+        self.prepare_set(epoch, role, lease_s, Vec::new())
+    }
+
+    fn prepare_set(
+        &self,
+        epoch: u64,
+        role: Role,
+        lease_s: u64,
+        set: Vec<Setting>,
+    ) -> Result<Answer, ErrorRecord> {
         let (agent, peer) = if role == Role::Client { ("a", "b") } else { ("b", "a") };
         let test = RemoteTest {
             name: "b".to_owned(),
@@ -390,6 +458,7 @@ impl Stranger {
             token: "a token of one test, 32 bytes long".to_owned(),
             turn: format!("run.0.{epoch}"),
             test,
+            set,
         };
         self.tell(agent, &Order::Prepare(Box::new(prepare)))
     }

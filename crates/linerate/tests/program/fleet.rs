@@ -102,7 +102,7 @@ fn a_plan_says_what_options_say() {
     let folder = scratch("plan");
     let servers = ["one", "two"].map(|name| host(&folder, name, true));
     let hosts = servers.each_ref().map(|s| format!("\"127.0.0.1:{}\"", s.port)).join(", ");
-    let test = "test = \"rr\"\ntime = \"200ms\"\nmetric = \"latency_p99_s\"";
+    let test = "test = \"rr\"\ntime = \"200ms\"\nmetric = \"latency_p99\"";
     let plan = path(&folder, "plan.toml");
     std::fs::write(&plan, format!("hosts = [{hosts}]\n[test]\n{test}\n")).expect("a file");
     let key = path(&folder, "key");
@@ -110,7 +110,7 @@ fn a_plan_says_what_options_say() {
     let ran = linerate(None, &args);
     assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
     let value = document(&ran);
-    assert_eq!(value["metric"], "latency_p99_s", "{value}");
+    assert_eq!(value["metric"], "latency_p99", "{value}");
     assert!(value["pairs"][0]["value"].as_f64().expect("a figure") > 0.0, "{value}");
 
     std::fs::write(&plan, format!("hosts = [{hosts}]\n[test]\n{test}\nrates = 3\n"))
@@ -128,6 +128,36 @@ fn a_plan_says_what_options_say() {
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.err);
         assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
     }
+}
+
+#[test]
+fn both_hosts_of_a_test_are_set_and_put_back() {
+    let _alone = alone();
+    let folder = scratch("set");
+    let servers = ["one", "two"].map(|name| host(&folder, name, true));
+    let stranger = host(&folder, "three", false);
+    let mtu = || crate::support::run("ip", &["link", "show", "lo"]).1.contains("mtu 65536 ");
+    assert!(mtu());
+    let hosts = [&servers[0], &servers[1]].map(|s| format!("127.0.0.1:{}", s.port));
+    let set = ["--set", "mtu=9000", "--json"];
+    let ran = run(&folder, &hosts, &set, &["rr", "-t", "200ms"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    assert_eq!(document(&ran)["set"], serde_json::json!([{ "name": "mtu", "value": 9000 }]));
+    assert!(
+        servers.iter().all(|server| server.log().contains("mtu = 9000")),
+        "{}",
+        servers[0].log()
+    );
+    assert!(wait_for(LONG, mtu), "it is put back");
+
+    let hosts = [&servers[0], &stranger].map(|s| format!("127.0.0.1:{}", s.port));
+    let ran =
+        run(&folder, &hosts, &[&set[..], &["--retries", "0"]].concat(), &["rr", "-t", "200ms"]);
+    assert_eq!(ran.code, 1, "{}\n{}", ran.err, ran.out);
+    let why = document(&ran)["pairs"][0]["missing"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("lets nobody change settings"), "{why}");
+    let refused = run(&folder, &hosts, &["--set", "offload.nothing=on"], &["rr"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
 }
 
 #[test]

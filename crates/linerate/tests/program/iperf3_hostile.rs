@@ -18,7 +18,8 @@ fn refused(json: &'static str, number: ErrorNumber) -> Attack {
 
 const UDP: &str = r#"{"udp":true,"len":500,"time":1,"bandwidth":100000}"#;
 /// Longer than anybody waits for its end.
-const UDP_REVERSE: &str = r#"{"udp":true,"len":500,"time":3600,"bandwidth":1000000,"reverse":true}"#;
+const UDP_REVERSE: &str =
+    r#"{"udp":true,"len":500,"time":3600,"bandwidth":1000000,"reverse":true}"#;
 const TCP: &str = r#"{"tcp":true,"time":1,"bandwidth":100000,"len":1000}"#;
 
 fn cases() -> Vec<Attack> {

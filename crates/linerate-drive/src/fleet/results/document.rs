@@ -50,6 +50,7 @@ impl Results {
             deleted: u32::try_from(self.deleted.times).unwrap_or(u32::MAX),
             begun: self.times.iter().map(|time| time.begun.clone()).collect(),
             at_once: head.at_once,
+            set: head.set.clone(),
             rounds: self.times.iter().map(|time| time.rounds).sum(),
             interrupted,
             pairs: pairs.collect(),
