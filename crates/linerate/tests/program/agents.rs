@@ -1,211 +1,23 @@
 //! `linerate agent` and `linerate fleet run --nats`, with a real nats-server, on this machine.
 
-use std::fs::{File, read_to_string};
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs::read_to_string;
 use std::time::Duration;
 
+use linerate_broker::Broker;
 use linerate_broker::message::{Answer, Came, Order, Prepare, Role};
-use linerate_broker::{Broker, Credentials};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::setting::{Setting, SettingValue};
-use linerate_testkit::nats::{Nats, free_port, program};
 use linerate_testkit::peer::LONG;
 use linerate_wire::native::agent::RemoteTest;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::schema;
-use crate::support::{Client, Place, Ran, alone, linerate, wait_for};
+use crate::support::agents::{ANYTHING, Agent, Fleet};
+use crate::support::{Client, Ran, linerate, wait_for};
 
-const ANYTHING: &str = "tests = [\"udp\", \"tcp\", \"rr\"]\npeers = [\"*\"]\nmax_duration = \"1m\"\nmax_rate = \"max\"\n";
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An agent's process; killed with this.
-struct Agent {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Agent {
-    fn start(folder: &Path, name: &str) -> Self {
-        let log = folder.join(format!("{name}.log"));
-        let file = File::options().create(true).append(true).open(&log).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-        command.args(["agent", "--address", "127.0.0.1", "--port", "0", "--state-dir"]);
-        command.arg(folder.join(name)).arg("--policy").arg(folder.join(format!("{name}.toml")));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        Self { child: command.spawn().expect("the agent starts"), log }
-    }
-
-    fn log(&self) -> String {
-        read_to_string(&self.log).unwrap_or_default()
-    }
-
-    fn said(&self, words: &str) {
-        assert!(wait_for(LONG, || self.log().contains(words)), "no `{words}` in\n{}", self.log());
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// A broker with agents that are connected.
-struct Fleet {
-    agents: Vec<Agent>,
-    nats: Nats,
-    folder: PathBuf,
-    /// Whose certificates are believed, where it speaks TLS.
-    ca: Option<String>,
-    _alone: Place,
-}
-
-/// A certificate for this host, its key, and whose it is; all in a folder.
-fn certificate(folder: &Path) -> [String; 3] {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let (ca, ca_key, own, key) = (path("ca.pem"), path("ca.key"), path("own.pem"), path("own.key"));
-    let new =
-        ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let whose = ["-subj", "/CN=ca", "-days", "2", "-keyout", &ca_key, "-out", &ca];
-    let name = ["-subj", "/CN=broker", "-days", "2", "-keyout", &key, "-out", &own];
-    let by = ["-CA", &ca, "-CAkey", &ca_key, "-addext", "subjectAltName=IP:127.0.0.1"];
-    let leaf = ["-addext", "basicConstraints=CA:FALSE"];
-    for args in [[&new[..], &whose].concat(), [&new[..], &name, &by, &leaf].concat()] {
-        let made = Command::new("openssl").args(args).output().expect("openssl");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    }
-    [own, key, ca]
-}
-
-impl Fleet {
-    /// Nothing where there is no nats-server. A policy of each agent allows everything.
-    fn new(test: &str, names: &[&str]) -> Option<Self> {
-        Self::speaking(test, names, false)
-    }
-
-    fn speaking(test: &str, names: &[&str], tls: bool) -> Option<Self> {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let program = program(test, target)?;
-        let alone = alone();
-        let folder = target.join(format!("agents-{test}"));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let dir = folder.join("fleet").display().to_string();
-        let listen_at = listen.to_string();
-        let init = ["fleet", "init", &dir, "--listen", &listen_at];
-        let files = tls.then(|| certificate(&folder));
-        let made = match &files {
-            None => linerate(None, &init),
-            Some([own, key, ca]) => {
-                let tls = ["--cert", own, "--cert-key", key, "--ca", ca];
-                linerate(None, &[&init[..], &tls].concat())
-            }
-        };
-        assert_eq!(made.code, 0, "{}", made.err);
-        let ca = files.map(|[_, _, ca]| ca);
-        let nats = Nats::start(&program, &folder.join("fleet/broker.conf"), listen);
-        let mut this = Self { agents: Vec::new(), nats, folder, ca, _alone: alone };
-        // JetStream may begin after the server listens.
-        assert!(wait_for(LONG, || linerate(None, &["fleet", "hosts", &dir]).code == 0));
-        for name in names {
-            this.enrol(name);
-            this.allow(name, ANYTHING);
-            this.agents.push(Agent::start(&this.folder, name));
-        }
-        for name in names {
-            this.seen(name, "");
-        }
-        Some(this)
-    }
-
-    fn dir(&self) -> String {
-        self.folder.join("fleet").display().to_string()
-    }
-
-    fn allow(&self, name: &str, policy: &str) {
-        std::fs::write(self.folder.join(format!("{name}.toml")), policy).expect("a policy");
-    }
-
-    fn enrol(&self, name: &str) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-        command.args(["fleet", "enrol", &self.dir(), name]).stdin(Stdio::null());
-        let mut inviting =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut token = String::new();
-        let mut out = BufReader::new(inviting.stdout.take().expect("piped"));
-        out.read_line(&mut token).expect("a token");
-        let file = self.folder.join("token");
-        std::fs::write(&file, &token).expect("a file");
-        let (file, state) =
-            (file.display().to_string(), self.folder.join(name).display().to_string());
-        let become_one = ["agent", "--enrol", &file, "--state-dir", &state];
-        let believed: Vec<&str> = self.ca.iter().flat_map(|ca| ["--ca", ca]).collect();
-        let enrolled = linerate(None, &[&become_one[..], &believed].concat());
-        assert_eq!(enrolled.code, 0, "{}", enrolled.err);
-        assert!(enrolled.out.contains(&format!("the agent {name}")), "{}", enrolled.out);
-        assert!(inviting.wait().expect("it ends").success());
-        let again = linerate(None, &[&become_one[..], &believed].concat());
-        assert_ne!(again.code, 0, "a token is good once");
-    }
-
-    /// Waits until `fleet hosts` has a line of this agent with these words.
-    fn seen(&self, name: &str, words: &str) {
-        let mut shown = String::new();
-        let is_seen = || {
-            shown = linerate(None, &["fleet", "hosts", &self.dir()]).out;
-            shown.lines().any(|line| line.starts_with(&format!("{name} ")) && line.contains(words))
-        };
-        assert!(wait_for(LONG, is_seen), "no {name} with `{words}` in\n{shown}");
-    }
-
-    fn words(&self, hosts: &str, before: &[&str], test: &[&str]) -> Vec<String> {
-        self.words_to("fleet.db", hosts, before, test)
-    }
-
-    fn words_to(&self, keep: &str, hosts: &str, before: &[&str], test: &[&str]) -> Vec<String> {
-        let keep = self.folder.join(keep).display().to_string();
-        let dir = self.dir();
-        let words = ["fleet", "run", "--hosts", hosts, "--nats", &dir, "--keep", &keep, "--json"];
-        [&words[..], before, test].concat().into_iter().map(str::to_owned).collect()
-    }
-
-    fn run(&self, hosts: &str, before: &[&str], test: &[&str]) -> Ran {
-        let words = self.words(hosts, before, test);
-        linerate(None, &words.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    /// What was kept until now.
-    fn kept(&self) -> Value {
-        let keep = self.folder.join("fleet.db").display().to_string();
-        let ran = linerate(None, &["fleet", "results", &keep, "--json"]);
-        serde_json::from_str(&ran.out).unwrap_or_default()
-    }
-
-    fn operator(&self) -> Credentials {
-        let path = self.folder.join("fleet/operator.json");
-        Credentials::read(&path, &read_to_string(&path).expect("a file")).expect("credentials")
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        self.agents.clear();
-        self.nats.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
 
 fn document(ran: &Ran) -> Value {
     let value: Value =

@@ -4,7 +4,10 @@
 
 #![allow(dead_code, unused_imports, reason = "the tests of logins use a part of this")]
 
+#[cfg(feature = "nats")]
+pub mod agents;
 mod attacks;
+mod certificate;
 pub mod controlled;
 pub mod every_kind;
 mod fleet_file;
@@ -32,6 +35,7 @@ use serde_json::Value;
 pub use attacks::{
     Attack, MANY, Stranger, attack, outlasts_a_thousand_silent_connections, survives,
 };
+pub use certificate::certificate;
 pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
