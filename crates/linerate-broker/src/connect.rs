@@ -1,6 +1,7 @@
 //! The connection to a broker.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -81,6 +82,16 @@ impl Broker {
     /// When the connection is gone.
     pub async fn flush(&self) -> Result<(), ErrorRecord> {
         self.client.flush().await.map_err(|why| unable("send to the broker", &why))
+    }
+
+    /// By which address the broker sees this connection; nothing where it does not say.
+    pub fn seen_as(&self) -> Option<IpAddr> {
+        self.client.server_info().client_ip.parse().ok()
+    }
+
+    /// Release of the broker.
+    pub fn version(&self) -> String {
+        self.client.server_info().version
     }
 
     /// Bytes of the largest message.

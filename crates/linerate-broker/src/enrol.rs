@@ -10,6 +10,7 @@ use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::connect::{Broker, Credentials, Listener};
+use crate::enrolled::Enrolled;
 use crate::error::{silent, unable};
 use crate::keys::{Authority, invited, new_user};
 
@@ -76,6 +77,9 @@ impl Broker {
         expires_s: Option<u64>,
     ) -> Result<(), ErrorRecord> {
         let jwt = authority.agent(&guest.agent, &guest.key, now_s, expires_s)?;
+        // Before it is let in: nobody is in the fleet who cannot be taken away.
+        let host = Enrolled { key: guest.key, at_s: now_s, expires_s };
+        self.note_enrolled(&guest.agent, &host).await?;
         let sent = self.client.publish(guest.reply, jwt.into_bytes().into()).await;
         sent.map_err(|why| unable("answer the guest", &why))?;
         self.flush().await

@@ -1,6 +1,7 @@
 //! What coordinators and agents tell each other, as JSON.
 
 use linerate_fleet::lease::{Epoch, Term};
+pub use linerate_model::fleet_agents::Heartbeat;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::Setting;
 use linerate_wire::native::agent::RemoteTest;
@@ -112,23 +113,4 @@ pub struct Outcome {
     pub epoch: u64,
     /// What it is.
     pub came: Came,
-}
-
-/// What an agent says of itself now and then.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heartbeat {
-    /// Its release.
-    pub version: String,
-    /// Which boot of its host; absent where the host does not say.
-    pub boot_id: Option<String>,
-    /// Host name or address at which others reach this host.
-    pub address: String,
-    /// Highest lease that it was told of.
-    pub epoch: u64,
-    /// Results that no store has confirmed.
-    pub waiting: u64,
-    /// How long the oldest of them has waited, in seconds; absent where there is none.
-    pub oldest_s: Option<u64>,
-    /// Whether its owner's policy was understood.
-    pub policy: bool,
 }

@@ -1,17 +1,17 @@
 //! What agents are told and say: core messages, of which JetStream keeps the last heartbeat of each agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_nats::Message;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::api::Trouble;
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
 use crate::message::{Answer, Heartbeat, Order};
-use crate::subject::{AGENTS, heartbeat, orders};
+use crate::subject::{AGENTS, LEASES, heartbeat, orders};
+use crate::walk::Stored;
 
 /// An agent of before its first heartbeat, or of another account, is not there.
 const NO_AGENT: &str = "`linerate fleet hosts` shows which agents are there";
@@ -44,6 +44,15 @@ pub struct Seen {
     pub at: String,
     /// What it said.
     pub heartbeat: Heartbeat,
+}
+
+/// Who is leased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leased {
+    /// Names of hosts.
+    pub hosts: BTreeSet<String>,
+    /// By the clock of the broker; RFC 3339.
+    pub now: String,
 }
 
 impl Broker {
@@ -111,28 +120,31 @@ impl Broker {
     /// # Errors
     /// When the broker does not answer.
     pub async fn seen(&self) -> Result<Vec<Seen>, ErrorRecord> {
-        let what = "read which agents are there";
-        let filter = json!({ "subjects_filter": "lr.hb.>" });
-        let info = self.api(what, format!("STREAM.INFO.{AGENTS}"), &filter).await;
-        let info = info.map_err(|trouble| trouble.record(what))?;
-        let subjects = info.pointer("/state/subjects").cloned().unwrap_or_default();
-        let subjects: BTreeMap<String, u64> = serde_json::from_value(subjects).unwrap_or_default();
-        let mut seen = Vec::new();
-        for subject in subjects.into_keys() {
-            seen.extend(self.last(what, &subject).await?);
-        }
-        Ok(seen)
+        let mut seen = BTreeMap::new();
+        let take = |Stored { subject, at, body }: Stored| {
+            let name = subject.rsplit('.').next().unwrap_or_default().to_owned();
+            // An agent of another release may say something else.
+            if let Ok(heartbeat) = serde_json::from_slice(&body) {
+                seen.insert(name.clone(), Seen { name, at, heartbeat });
+            }
+        };
+        self.walk("read which agents are there", (AGENTS, "lr.hb.>"), None, take).await?;
+        Ok(seen.into_values().collect())
     }
 
-    async fn last(&self, what: &str, subject: &str) -> Result<Option<Seen>, ErrorRecord> {
-        let call = format!("$JS.API.DIRECT.GET.{AGENTS}.{subject}");
-        let last = self.exchange(what, call, None, Vec::new()).await;
-        let last = last.map_err(|trouble: Trouble| trouble.record(what))?;
-        let Some(name) = subject.rsplit('.').next().map(str::to_owned) else { return Ok(None) };
-        let at = last.headers.as_ref().and_then(|headers| headers.get("Nats-Time-Stamp"));
-        let at = at.map(ToString::to_string).unwrap_or_default();
-        // An agent of another release may say something else.
-        let heartbeat = serde_json::from_slice(&last.payload).ok();
-        Ok(heartbeat.map(|heartbeat| Seen { name, at, heartbeat }))
+    /// The hosts of which somebody has a lease now, and what time it is at the broker.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn leased(&self) -> Result<Leased, ErrorRecord> {
+        let what = "read which agents are in a test";
+        let filter = json!({ "subjects_filter": "lr.lease.host.>" });
+        let info = self.api(what, format!("STREAM.INFO.{LEASES}"), &filter).await;
+        let info = info.map_err(|trouble| trouble.record(what))?;
+        let subjects = info.pointer("/state/subjects").and_then(Value::as_object);
+        let hosts = subjects.into_iter().flatten();
+        let hosts = hosts.filter_map(|(subject, _)| subject.rsplit('.').next());
+        let now = info.get("ts").and_then(Value::as_str).unwrap_or_default();
+        Ok(Leased { hosts: hosts.map(str::to_owned).collect(), now: now.to_owned() })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::api::Trouble;
 use crate::connect::Broker;
-use crate::subject::{AGENTS, CONFIRMED, LEASES, RESULTS};
+use crate::subject::{AGENTS, CONFIRMED, ENROLLED, LEASES, RESULTS};
 
 /// JetStream's word for a stream that is not there.
 const NO_STREAM: u32 = 10_059;
@@ -13,6 +13,9 @@ const NO_STREAM: u32 = 10_059;
 const WEEK_NS: u64 = 7 * 86_400 * 1_000_000_000;
 /// A result that is sent again within this long is not kept again, in nanoseconds: ten minutes.
 const SAME_NS: u64 = 600 * 1_000_000_000;
+
+/// Of the largest heartbeat, in bytes: many times what an agent says.
+const MOST_HEARTBEAT_BYTES: u64 = 64 << 10;
 
 impl Broker {
     /// Makes the streams that are not there. `now_ms` are milliseconds since 1970: the numbers of leases begin with
@@ -36,7 +39,7 @@ impl Broker {
     }
 }
 
-fn streams(now_ms: u64) -> [(&'static str, Value); 4] {
+fn streams(now_ms: u64) -> [(&'static str, Value); 5] {
     [
         (
             LEASES,
@@ -62,11 +65,19 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 4] {
             }),
         ),
         (
+            ENROLLED,
+            // As long as the fleet is: whoever is to be taken away is found here.
+            json!({
+                "name": ENROLLED, "subjects": ["lr.enrolled.>"], "storage": "file", "retention": "limits",
+                "num_replicas": 1, "allow_direct": true,
+            }),
+        ),
+        (
             AGENTS,
             // In memory: what was is of no use, and an fsync for each would be.
             json!({
                 "name": AGENTS, "subjects": ["lr.hb.>"], "storage": "memory", "retention": "limits",
-                "num_replicas": 1, "max_msgs_per_subject": 1, "allow_direct": true,
+                "num_replicas": 1, "max_msgs_per_subject": 1, "max_msg_size": MOST_HEARTBEAT_BYTES, "allow_direct": true,
             }),
         ),
     ]

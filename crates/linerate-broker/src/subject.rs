@@ -10,6 +10,8 @@ pub(crate) const RESULTS: &str = "LR_RESULTS";
 pub(crate) const CONFIRMED: &str = "LR_CONFIRMED";
 /// The last heartbeat of each agent.
 pub(crate) const AGENTS: &str = "LR_AGENTS";
+/// Which hosts became agents.
+pub(crate) const ENROLLED: &str = "LR_ENROLLED";
 
 /// Longest name of an agent, in bytes.
 const MOST_NAME_BYTES: usize = 63;
@@ -48,6 +50,11 @@ pub(crate) fn orders(agent: &str) -> String {
 /// That it is there.
 pub(crate) fn heartbeat(agent: &str) -> String {
     format!("lr.hb.{agent}")
+}
+
+/// That a host became this agent.
+pub(crate) fn enrolled(agent: &str) -> String {
+    format!("lr.enrolled.{agent}")
 }
 
 /// A result of a run from an agent.

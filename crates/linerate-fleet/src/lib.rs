@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod coordinator;
+pub mod health;
 pub mod lease;
 pub mod matrix;
 pub mod plan;

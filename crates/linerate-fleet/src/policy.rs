@@ -58,6 +58,8 @@ fn one() -> u16 {
 
 /// The name of every host.
 const ANY: &str = "*";
+/// Of more hosts only the number is said.
+const MOST_NAMED: usize = 8;
 
 /// A test, as one of its hosts is asked for it.
 #[derive(Debug, Clone, Copy)]
@@ -162,6 +164,33 @@ impl Policy {
             Some(bps) => Err(Denied(format!("{bps} bit/s are more than {most}"))),
             None => Err(Denied(format!("a test without a rate may be more than {most}"))),
         }
+    }
+
+    /// What it allows, in words for people: `udp, rr; 10 s; 1.000 Mbit/s; 2 streams; with b, c; 22:00-06:00`.
+    pub fn words(&self) -> String {
+        let tests: Vec<&str> = self.tests.iter().map(|test| test.name()).collect();
+        let rate = self.max_rate.map_or("any rate".to_owned(), |rate| rate.to_string());
+        let streams = match self.max_streams {
+            1 => "1 stream".to_owned(),
+            streams => format!("{streams} streams"),
+        };
+        let tests = if tests.is_empty() { "no test".to_owned() } else { tests.join(", ") };
+        let mut words = vec![tests, self.max_duration.to_string(), rate, streams];
+        words.push(match &self.peers {
+            None => "with all".to_owned(),
+            Some(peers) if peers.is_empty() => "with nobody".to_owned(),
+            Some(peers) => {
+                let named: Vec<&str> = peers.iter().take(MOST_NAMED).map(String::as_str).collect();
+                let more = match peers.len().saturating_sub(MOST_NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("with {}{more}", named.join(", "))
+            }
+        });
+        let hours: Vec<String> = self.hours.iter().map(ToString::to_string).collect();
+        words.extend((!hours.is_empty()).then(|| hours.join(", ")));
+        words.join("; ")
     }
 
     /// Longest test, warm-up included.
@@ -280,6 +309,21 @@ mod tests {
         let device = |name: &str| Policy::read(&format!("{FILE}\ndevice = \"{name}\""));
         assert_eq!(device("eth1").unwrap().device(), Some("eth1"));
         assert!(device("../eth1").is_err());
+    }
+
+    #[test]
+    fn what_is_allowed_is_said_in_words() {
+        let words = |text: &str| Policy::read(text).unwrap().words();
+        let expected = "udp, rr; 10 s; 1.000 Mbit/s; 2 streams; with b, c; 22:00-06:00";
+        assert_eq!(words(FILE), expected);
+        let free = FILE.replace("\"1M\"", "\"max\"").replace("\"b\"", "\"*\"");
+        let free = free.replace("max_streams = 2", "").replace("hours = \"22:00-06:00\"", "");
+        assert_eq!(words(&free), "udp, rr; 10 s; any rate; 1 stream; with all");
+        let nobody = free.replace("\"udp\", \"rr\"", "").replace("\"*\", \"c\"", "");
+        assert_eq!(words(&nobody), "no test; 10 s; any rate; 1 stream; with nobody");
+        let many: Vec<String> = (0..10).map(|host| format!("\"h{host}\"")).collect();
+        let many = words(&FILE.replace("\"b\", \"c\"", &many.join(",")));
+        assert!(many.contains("with h0, h1, h2, h3, h4, h5, h6, h7 and 2 more;"), "{many}");
     }
 
     #[test]

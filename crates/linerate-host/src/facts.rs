@@ -62,18 +62,25 @@ fn nic_facts_at(roots: &Roots, name: &str, offloads: Vec<Offload>) -> NicFacts {
     if !is_interface_name(name) {
         return facts;
     }
-    let directory = format!("sys/class/net/{name}");
-    let driver = roots.path(&format!("{directory}/device/driver")).read_link().ok();
-    facts.driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    // An unknown speed is -1, or 2^32 - 1 with some drivers; 0 where the link is down.
-    facts.speed_mbps = roots
-        .number::<i64>(&format!("{directory}/speed"))
-        .and_then(|speed| u32::try_from(speed).ok())
-        .filter(|speed| (1..u32::MAX).contains(speed));
-    facts.mtu = roots.number(&format!("{directory}/mtu"));
+    facts.driver = driver(roots, name);
+    facts.speed_mbps = speed_mbps(roots, name);
+    facts.mtu = roots.number(&format!("sys/class/net/{name}/mtu"));
     let counts = roots.read("proc/interrupts").map(|text| NicIrqs::of(roots, name).counts(&text));
     facts.irq_cores = main_cores(&counts.unwrap_or_default());
     facts
+}
+
+/// The kernel driver of an interface's device.
+pub(crate) fn driver(roots: &Roots, name: &str) -> Option<String> {
+    let path = roots.path(&format!("sys/class/net/{name}/device/driver")).read_link().ok()?;
+    Some(path.file_name()?.to_str()?.to_owned())
+}
+
+/// The speed of its link in Mbit/s.
+pub(crate) fn speed_mbps(roots: &Roots, name: &str) -> Option<u32> {
+    // An unknown speed is -1, or 2^32 - 1 with some drivers; 0 where the link is down.
+    let speed = roots.number::<i64>(&format!("sys/class/net/{name}/speed"))?;
+    u32::try_from(speed).ok().filter(|speed| (1..u32::MAX).contains(speed))
 }
 
 #[cfg(test)]

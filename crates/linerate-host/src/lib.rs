@@ -27,6 +27,7 @@ pub mod activity;
 pub mod checkup;
 pub mod cores;
 pub mod facts;
+pub mod inventory;
 mod irq;
 pub mod link;
 mod netlink;

@@ -1,8 +1,8 @@
-//! Whether this host can still be reached at an address of its own.
+//! Whether this host can still be reached at an address of its own, and which are its own.
 
 use std::net::IpAddr;
 
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 
 /// What is wrong with the interface that has `local`, in words for after a comma: that none has it any more,
@@ -11,11 +11,7 @@ pub fn trouble(local: IpAddr) -> Option<String> {
     let local = local.to_canonical();
     let interfaces = getifaddrs().ok()?;
     let holders = interfaces.filter_map(|interface| {
-        let address = interface.address?;
-        let own = address
-            .as_sockaddr_in()
-            .map(|a| IpAddr::from(a.ip()))
-            .or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))?;
+        let own = address(&interface)?;
         (own == local).then_some((interface.interface_name, interface.flags))
     });
     let holders: Vec<_> = holders.collect();
@@ -30,9 +26,37 @@ pub fn trouble(local: IpAddr) -> Option<String> {
         .then(|| format!("its own interface {name} has no carrier"))
 }
 
+/// Whether an address by which others see this host is one of its own. Nothing for loopback, which says nothing of
+/// others, and where the kernel tells no addresses.
+pub fn is_own(seen: IpAddr) -> Option<bool> {
+    let seen = seen.to_canonical();
+    let interfaces = getifaddrs().ok()?;
+    let own = || interfaces.filter_map(|interface| address(&interface)).any(|own| own == seen);
+    (!seen.is_loopback()).then(own)
+}
+
+fn address(interface: &InterfaceAddress) -> Option<IpAddr> {
+    let address = interface.address.as_ref()?;
+    address
+        .as_sockaddr_in()
+        .map(|a| IpAddr::from(a.ip()))
+        .or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_own_where_an_interface_has_it() {
+        assert_eq!(is_own("192.0.2.77".parse().unwrap()), Some(false));
+        assert_eq!(is_own("127.0.0.1".parse().unwrap()), None);
+        assert_eq!(is_own("::ffff:127.0.0.1".parse().unwrap()), None);
+        let others = getifaddrs().unwrap().filter_map(|interface| address(&interface));
+        let others: Vec<IpAddr> = others.filter(|own| !own.is_loopback()).collect();
+        // Interfaces come and go meanwhile, not all of them.
+        assert!(others.is_empty() || others.iter().any(|own| is_own(*own) == Some(true)));
+    }
 
     #[test]
     fn an_address_of_nobody_is_lost_and_loopback_is_well() {

@@ -21,6 +21,7 @@ pub mod error;
 pub mod exit;
 pub mod figures;
 pub mod fleet;
+pub mod fleet_agents;
 pub mod fleet_now;
 pub mod host;
 pub mod hours;

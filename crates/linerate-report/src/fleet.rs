@@ -1,5 +1,6 @@
 //! Hosts measured with each other, as text: a row a pair while it runs, then all of them in one matrix, and who is bad.
 
+pub mod agents;
 pub mod heat;
 pub mod history;
 

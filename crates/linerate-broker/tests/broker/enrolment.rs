@@ -81,15 +81,9 @@ fn an_agent_is_told_and_answers() {
         let (answered, ()) = tokio::join!(told_once_there(&operator), answer);
         assert_eq!(answered, Answer::Done);
         assert_eq!(operator.seen().await.unwrap(), []);
-        let heartbeat = Heartbeat {
-            version: "1".to_owned(),
-            boot_id: None,
-            address: "h".to_owned(),
-            epoch: 7,
-            waiting: 0,
-            oldest_s: None,
-            policy: true,
-        };
+        let (version, address) = ("1".to_owned(), "h".to_owned());
+        let heartbeat =
+            Heartbeat { version, address, epoch: 7, policy: true, ..Heartbeat::default() };
         agent.beat(&heartbeat).await.unwrap();
         agent.beat(&Heartbeat { epoch: 8, ..heartbeat }).await.unwrap();
         until(|| async {
@@ -99,6 +93,7 @@ fn an_agent_is_told_and_answers() {
         .await;
         let seen = operator.seen().await.unwrap();
         assert_eq!((seen.len(), seen[0].name.as_str()), (1, "a"), "the last of each");
+        assert_eq!(agent.seen_as(), Some(Ipv4Addr::LOCALHOST.into()), "what NAT is judged by");
     });
 }
 

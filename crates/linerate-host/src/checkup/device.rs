@@ -116,10 +116,7 @@ fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
         Ok(InterruptDetails { irq: *irq, cores: cpulist::parse(&list) })
     });
     found.interrupts = interrupts.collect::<Result<_, String>>().into();
-    // -1 where the device has none; interfaces without a device have no such file.
-    let node = |file: &str| roots.number::<i64>(&format!("sys/class/net/{nic}/{file}"));
-    let node = node("device/numa_node").or_else(|| node("device/../numa_node"));
-    found.numa_node = Fact::Known(node.and_then(|node| u32::try_from(node).ok()));
+    found.numa_node = Fact::Known(numa_node(roots, nic));
     let count = |name: &str| {
         let file = format!("sys/class/net/{nic}/statistics/{name}");
         roots.number::<u64>(&file).ok_or_else(|| format!("/{file} has no number"))
@@ -127,6 +124,14 @@ fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
     found.rx_missed = count("rx_missed_errors")
         .and_then(|missed| Ok(missed.saturating_add(count("rx_fifo_errors")?)))
         .into();
+}
+
+/// The NUMA node of an interface's device, where it has one.
+pub(crate) fn numa_node(roots: &Roots, nic: &str) -> Option<u32> {
+    // -1 where the device has none; interfaces without a device have no such file.
+    let node = |file: &str| roots.number::<i64>(&format!("sys/class/net/{nic}/{file}"));
+    let node = node("device/numa_node").or_else(|| node("device/../numa_node"))?;
+    u32::try_from(node).ok()
 }
 
 /// The cores of each queue; of a device with one queue the kernel tells no senders' cores.

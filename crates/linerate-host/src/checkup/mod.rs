@@ -4,9 +4,9 @@
 //! unknown, with the reason.
 
 mod cpu;
-mod device;
+pub(crate) mod device;
 mod firewall;
-mod system;
+pub(crate) mod system;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

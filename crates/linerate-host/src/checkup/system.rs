@@ -5,7 +5,7 @@ use linerate_model::doctor::{Fact, SystemDetails};
 use super::text;
 use crate::roots::Roots;
 
-pub(super) fn details(roots: &Roots) -> SystemDetails {
+pub(crate) fn details(roots: &Roots) -> SystemDetails {
     let running = programs(roots);
     let keepers = |names: &Vec<String>| {
         let keeps = |name: &&String| CLOCK_KEEPERS.contains(&name.as_str());
@@ -37,6 +37,10 @@ const CLOCK_KEEPERS: &[&str] = &[
 /// Names of the programs that can be seen running, each once.
 fn programs(roots: &Roots) -> Result<Vec<String>, String> {
     let entries = roots.path("proc").read_dir().map_err(|e| format!("cannot read /proc: {e}"))?;
+    // By hidepid of proc(5), or ProtectProc of systemd.
+    if roots.line("proc/1/comm").is_none() {
+        return Err("programs of other users are hidden from this one".to_owned());
+    }
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|entry| {
@@ -78,4 +82,18 @@ fn container(roots: &Roots) -> Option<String> {
             let of_layers = mounts.split(' ').skip(1).take(2).eq(["/", "overlay"]);
             of_layers.then(|| "or a live system: its root is an overlay".to_owned())
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_programs_are_hidden_nobody_says_that_there_is_none() {
+        let without = Roots::at(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/captured/before"));
+        let found = details(&without);
+        let hidden = "programs of other users are hidden from this one";
+        assert_eq!(found.clock_keepers.get().unwrap_err(), hidden);
+        assert_eq!(found.irqbalance.get().unwrap_err(), hidden);
+    }
 }

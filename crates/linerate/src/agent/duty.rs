@@ -11,7 +11,6 @@ use linerate_broker::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare,
 use linerate_drive::{Clock as _, SystemClock};
 use linerate_fleet::lease::{Epoch, Fence};
 use linerate_fleet::policy::{self, Policy};
-use linerate_host::facts::facts;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::clock;
 use linerate_runner::signals::Stop;
@@ -21,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::made::Made;
 use super::mail::{Mail, Sent};
+use super::portrait::{Portrait, nat};
 use super::words::{log, seconds};
 use super::work::{self, Said};
 
@@ -59,7 +59,7 @@ pub struct Duty {
     mail: Mail,
     place: Place,
     clock: SystemClock,
-    boot_id: Option<String>,
+    portrait: Portrait,
     fence: Fence,
     slot: Option<Slot>,
     /// Settings of a test that this host answered did not hold: what its client has measured does not count.
@@ -78,9 +78,9 @@ impl Duty {
         let mail = Mail::new(outbox);
         let fence = Fence::after(mail.epoch()?);
         let (tell, said) = unbounded_channel();
-        let (clock, boot_id) = (SystemClock::default(), facts(None).boot_id);
+        let (clock, portrait) = (SystemClock::default(), Portrait::default());
         let (slot, spoiled) = (None, None);
-        Ok(Self { broker, mail, place, clock, boot_id, fence, slot, spoiled, tell, said })
+        Ok(Self { broker, mail, place, clock, portrait, fence, slot, spoiled, tell, said })
     }
 
     fn now_ns(&self) -> u64 {
@@ -365,14 +365,17 @@ impl Duty {
     async fn beat(&mut self) -> Result<(), ErrorRecord> {
         let now_s = seconds();
         let waiting = self.mail.waiting(now_s)?;
+        let policy = self.policy().ok();
         let beat = Heartbeat {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            boot_id: self.boot_id.clone(),
             address: self.place.address.clone(),
             epoch: self.fence.highest().0,
             waiting: waiting.count,
             oldest_s: waiting.oldest_s.map(|at_s| now_s.saturating_sub(at_s)),
-            policy: self.policy().is_ok(),
+            policy: policy.is_some(),
+            allows: policy.map(|policy| policy.words()),
+            nat: self.broker.seen_as().and_then(nat),
+            ..self.portrait.now(self.clock.elapsed(), waiting.count)
         };
         self.broker.beat(&beat).await
     }

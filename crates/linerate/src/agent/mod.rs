@@ -8,6 +8,8 @@ mod made;
 #[cfg(feature = "nats")]
 mod mail;
 #[cfg(feature = "nats")]
+mod portrait;
+#[cfg(feature = "nats")]
 mod start;
 #[cfg(feature = "nats")]
 pub mod words;

@@ -41,6 +41,8 @@ pub enum Document {
     Fleet,
     /// What `fleet schedule --webhook` posts.
     FleetChange,
+    /// `fleet hosts --json`.
+    FleetHosts,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

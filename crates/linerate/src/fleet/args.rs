@@ -1,6 +1,7 @@
 //! `linerate fleet`: its arguments.
 
-use std::net::SocketAddr;
+mod agents;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -12,9 +13,9 @@ use linerate_fleet::written::{Written, read};
 use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Setting;
-use linerate_model::units::Nanos;
 use linerate_runner::agent::Access;
 
+pub use self::agents::{EnrolArgs, HostsArgs, InitArgs};
 use super::webhook::Address;
 
 /// Many hosts measured with each other: all pairs, one against all or others, in rounds without conflict.
@@ -87,53 +88,12 @@ pub enum Verb {
     #[command(after_help = help::tools("  linerate fleet enrol fleet rack-3
   linerate fleet enrol fleet rack-3 --wait 1h --lifetime 8760h > token\n"))]
     Enrol(EnrolArgs),
-    /// Prints the agents of a broker, when each was heard last, and what no store has of its results.
-    #[command(after_help = help::tools("  linerate fleet hosts fleet\n"))]
-    Hosts {
-        /// What `fleet init` made.
-        #[arg(value_name = "DIR")]
-        dir: PathBuf,
-    },
-}
-
-/// What `init` takes.
-#[derive(Debug, Clone, Args)]
-pub struct InitArgs {
-    /// A new directory, which is secret.
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
-    /// Where the broker listens; beyond this host with --cert only.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4222")]
-    pub listen: SocketAddr,
-    /// Where agents and coordinators connect to [default: as --listen].
-    #[arg(long, value_name = "URL")]
-    pub url: Option<String>,
-    /// The broker's certificate, in PEM.
-    #[arg(long, value_name = "FILE", requires = "cert_key")]
-    pub cert: Option<PathBuf>,
-    /// Its key, in PEM.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub cert_key: Option<PathBuf>,
-    /// Certificates that this host believes, in PEM [default: those of the system].
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub ca: Option<PathBuf>,
-}
-
-/// What `enrol` takes.
-#[derive(Debug, Clone, Args)]
-pub struct EnrolArgs {
-    /// What `fleet init` made.
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
-    /// What the agent is called: a-z, 0-9, - and _.
-    #[arg(value_name = "NAME")]
-    pub name: String,
-    /// The token is good for so long.
-    #[arg(long, value_name = "TIME", default_value = "15m")]
-    pub wait: Nanos,
-    /// The agent is let in for so long [default: for good].
-    #[arg(long, value_name = "TIME")]
-    pub lifetime: Option<Nanos>,
+    /// Prints the agents of a broker: when each was heard last, what no store has of its results, what its host has, and
+    /// what its owner allows.
+    #[command(after_help = help::tools("  linerate fleet hosts fleet
+  linerate fleet hosts fleet --host rack-1                     all that is known of it
+  linerate fleet hosts fleet --json                            (`linerate schema fleet-hosts`)\n"))]
+    Hosts(HostsArgs),
 }
 
 /// Who scrapes it must know the port beforehand.

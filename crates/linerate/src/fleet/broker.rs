@@ -1,4 +1,4 @@
-//! `linerate fleet init`, `enrol` and `hosts`: the broker of a fleet, and who is in it.
+//! `linerate fleet init` and `enrol`: the broker of a fleet, and who is in it.
 
 use std::fs;
 use std::io::{Write as _, stderr, stdout};
@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use linerate_ask::usage;
 use linerate_broker::config::Server;
 use linerate_broker::keys::{Authority, found};
@@ -13,7 +14,6 @@ use linerate_broker::{Broker, Credentials, is_name};
 use linerate_drive::keep::replace_secret;
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_report::clean::clean;
 use linerate_runner::clock;
 use tokio::runtime::Runtime;
 
@@ -25,7 +25,8 @@ fn unable(what: &str, why: &dyn std::fmt::Display) -> ErrorRecord {
     ErrorRecord::new(ErrorKind::Unable, format!("cannot {what}"), why.to_string(), &[])
 }
 
-fn runtime() -> Result<Runtime, ErrorRecord> {
+/// For what is asked of a broker, one thing after the other.
+pub fn runtime() -> Result<Runtime, ErrorRecord> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|e| unable("use the broker", &e))
 }
@@ -33,6 +34,11 @@ fn runtime() -> Result<Runtime, ErrorRecord> {
 /// Milliseconds since 1970.
 pub fn millis() -> u64 {
     u64::try_from(clock::wall().as_millisecond()).unwrap_or(0)
+}
+
+/// Of seconds since 1970.
+pub fn moment(seconds: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
 }
 
 fn read(path: &Path) -> Result<String, ErrorRecord> {
@@ -159,38 +165,4 @@ pub fn enrol(args: &EnrolArgs) -> Result<Exit, ErrorRecord> {
         let _ = writeln!(stderr(), "{name} is enrolled");
         Ok(Exit::Complete)
     })
-}
-
-/// `hosts`.
-pub fn hosts(dir: &Path) -> Result<Exit, ErrorRecord> {
-    let credentials = credentials(dir)?;
-    let seen = runtime()?.block_on(async {
-        let broker = Broker::connect(&credentials).await?;
-        broker.make_streams(millis()).await?;
-        broker.seen().await
-    })?;
-    let mut out = format!(
-        "{:<20} {:>9} {:>8} {:>9} {:<8} {:<8} {}\n",
-        "agent", "heard", "results", "oldest", "policy", "version", "address"
-    );
-    for seen in &seen {
-        let heard = seen.at.parse::<jiff::Timestamp>().ok();
-        let heard = heard.map(|at| clock::wall().duration_since(at).as_secs().max(0));
-        let ago = |seconds: Option<u64>| match seconds {
-            Some(seconds) => format!("{seconds} s"),
-            None => "-".to_owned(),
-        };
-        let beat = &seen.heartbeat;
-        out.push_str(&format!(
-            "{:<20} {:>9} {:>8} {:>9} {:<8} {:<8} {}\n",
-            seen.name,
-            ago(heard.and_then(|heard| u64::try_from(heard).ok())),
-            beat.waiting,
-            ago(beat.oldest_s),
-            if beat.policy { "yes" } else { "none" },
-            clean(&beat.version),
-            clean(&beat.address),
-        ));
-    }
-    output::print(out.as_bytes())
 }

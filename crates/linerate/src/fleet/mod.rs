@@ -3,6 +3,8 @@
 pub mod args;
 #[cfg(feature = "nats")]
 mod broker;
+#[cfg(feature = "nats")]
+mod hosts;
 pub mod metrics;
 #[cfg(feature = "nats")]
 mod nats;
@@ -50,9 +52,9 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         #[cfg(feature = "nats")]
         Verb::Enrol(args) => broker::enrol(args),
         #[cfg(feature = "nats")]
-        Verb::Hosts { dir } => broker::hosts(dir),
+        Verb::Hosts(args) => hosts::run(args, look),
         #[cfg(not(feature = "nats"))]
-        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts { .. } => Err(unbuilt("linerate fleet init")),
+        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) => Err(unbuilt("linerate fleet init")),
     }
 }
 

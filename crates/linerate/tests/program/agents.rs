@@ -61,7 +61,7 @@ fn every_pair_is_measured_whoever_is_killed() {
         assert!(*bps > 0.0 && *bps < 6e6, "{value}");
     }
     // What the store has, no agent keeps.
-    let results = format!("{:>8} {:>9}", 0, "-");
+    let results = format!("{:>7}  {:>7}  ", 0, "-");
     ["a", "b", "c"].iter().for_each(|name| fleet.seen(name, &results));
     for agent in &fleet.agents {
         assert!(agent.log().contains("has ended"), "{}", agent.log());
@@ -346,5 +346,5 @@ fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
     assert_eq!((arrived.agent.as_str(), arrived.outcome.turn.as_str()), ("a", "run.0.7"));
     let Came::Record(record) = arrived.outcome.came else { panic!("{:?}", arrived.outcome) };
     assert_ne!(record.status, Status::Complete, "it was not as long as it was to be");
-    fleet.seen("a", &format!("{:>8} {:>9}", 0, "-"));
+    fleet.seen("a", &format!("{:>7}  {:>7}  ", 0, "-"));
 }

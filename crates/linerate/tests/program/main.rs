@@ -4,6 +4,10 @@
 
 #[cfg(feature = "nats")]
 mod agents;
+#[cfg(feature = "nats")]
+mod agents_nat;
+#[cfg(feature = "nats")]
+mod agents_operator;
 mod all_dialects;
 mod bad_servers;
 mod campaign;

@@ -131,7 +131,8 @@ pub fn skip(test: &str, why: &str) {
     }
 }
 
-fn command(space: Option<&str>) -> Command {
+/// The program, in a network namespace if one is named.
+pub fn command(space: Option<&str>) -> Command {
     let binary = env!("CARGO_BIN_EXE_linerate");
     let mut command = match space {
         // Either becomes the program, so the child's id is the program's.

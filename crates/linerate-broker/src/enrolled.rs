@@ -1,0 +1,51 @@
+//! Which hosts became agents: kept by the broker, so that whoever runs the fleet knows who should be there.
+
+use std::collections::BTreeMap;
+
+use async_nats::HeaderMap;
+use linerate_model::record::ErrorRecord;
+use serde::{Deserialize, Serialize};
+
+use crate::connect::Broker;
+use crate::subject::{ENROLLED, enrolled};
+use crate::walk::Stored;
+
+/// A host that became an agent. Times are seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrolled {
+    /// The public half of its key.
+    pub key: String,
+    /// When.
+    pub at_s: u64,
+    /// When the broker lets it in no more; nothing for no end.
+    pub expires_s: Option<u64>,
+}
+
+impl Broker {
+    /// Notes that a host becomes the agent `agent`.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn note_enrolled(&self, agent: &str, host: &Enrolled) -> Result<(), ErrorRecord> {
+        let what = format!("note that {agent} is enrolled");
+        let body = serde_json::to_vec(host).unwrap_or_default();
+        let kept = self.keep(&what, enrolled(agent), HeaderMap::new(), body).await;
+        kept.map(|_| ()).map_err(|trouble| trouble.record(&what))
+    }
+
+    /// The hosts that became each agent, the last one last.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn enrolled(&self) -> Result<BTreeMap<String, Vec<Enrolled>>, ErrorRecord> {
+        let mut all: BTreeMap<String, Vec<Enrolled>> = BTreeMap::new();
+        let take = |Stored { subject, body, .. }: Stored| {
+            let name = subject.rsplit('.').next().unwrap_or_default().to_owned();
+            if let Ok(host) = serde_json::from_slice(&body) {
+                all.entry(name).or_default().push(host);
+            }
+        };
+        self.walk("read who is enrolled", (ENROLLED, "lr.enrolled.>"), None, take).await?;
+        Ok(all)
+    }
+}
