@@ -214,7 +214,7 @@ pub fn fleet() -> String {
   linerate fleet schedule --hosts a,b,c --key-file KEY --every 1h --jitter 5m --keep fleet.db tcp -t 5s
   linerate fleet serve fleet.db                                the same as a page in a browser
   linerate fleet init fleet                                    a broker, for hosts that are agents
-  linerate fleet hosts fleet                                   its agents, and what each has
+  linerate fleet hosts fleet                                   its agents; `fleet doctor fleet` says what is not well
   linerate fleet run --hosts a,b,c --nats fleet --keep fleet.db tcp -t 5s
 ",
     )

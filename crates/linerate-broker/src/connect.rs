@@ -11,6 +11,7 @@ use async_nats::{
     AuthError, Client, ConnectError, ConnectErrorKind, ConnectOptions, Message, Subscriber,
 };
 use futures_core::Stream;
+use linerate_fleet::health::TESTED;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,6 @@ use crate::subject::OPERATOR;
 
 /// Oldest release that has atomic batches and times to live of single messages.
 pub const LEAST_VERSION: (i64, i64, i64) = (2, 12, 0);
-/// How the newest that was tried is built, where a distribution has none.
-const HOW: &str = "go install github.com/nats-io/nats-server/v2@v2.15.2";
 /// A dead connection is noticed after twice this; beside a test its pings are the only bytes.
 const PING_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait between two attempts to connect.
@@ -156,6 +155,11 @@ fn check_url(url: &str) -> Result<(), ErrorRecord> {
     if near { Ok(()) } else { Err(refused(url, "without TLS only a broker on this host is used")) }
 }
 
+/// How the newest that was tried is built, where a distribution has none.
+fn how() -> String {
+    format!("go install github.com/nats-io/nats-server/v2@v{TESTED}")
+}
+
 fn refused(url: &str, why: &str) -> ErrorRecord {
     let what = format!("cannot use the broker {url}");
     ErrorRecord::new(ErrorKind::Connect, what, why, &["tls://HOST:4222"])
@@ -167,7 +171,7 @@ fn too_old(url: &str, version: &str) -> ErrorRecord {
         "it is nats-server {version}, and leases need {major}.{minor} or later: atomic batches, times to live"
     );
     let what = format!("cannot use the broker {url}");
-    ErrorRecord::new(ErrorKind::Version, what, why, &[HOW])
+    ErrorRecord::new(ErrorKind::Version, what, why, &[&how()])
 }
 
 fn unreachable(url: &str, error: &ConnectError) -> ErrorRecord {
@@ -233,6 +237,6 @@ mod tests {
             error.why.starts_with("it is nats-server 2.9.10, and leases need 2.12"),
             "{error:?}"
         );
-        assert_eq!(error.hints, [HOW]);
+        assert_eq!(error.hints, [how()]);
     }
 }

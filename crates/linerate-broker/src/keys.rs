@@ -4,8 +4,6 @@
 //! The private half of an agent's key is made on its host and never leaves it. What an agent may do is in what the
 //! account has signed, so that no new agent needs a change of the broker's configuration.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use nkeys::{KeyPair, KeyPairType};
 use serde::{Deserialize, Serialize};
@@ -13,18 +11,21 @@ use serde_json::{Value, json};
 
 use crate::connect::Credentials;
 use crate::error::unable;
-use crate::subject::{CONFIRMED, OPERATOR, heartbeat, orders};
+use crate::jwt::{Claims, sign};
+use crate::subject::{CONFIRMED, OPERATOR, SYSTEM, heartbeat, orders};
 
 /// Longest that a reply may be sent after what it answers, in nanoseconds: a minute.
 const REPLY_NS: u64 = 60 * 1_000_000_000;
 
-/// What may sign for a fleet. The seed is a secret.
+/// What may sign for a fleet. The seeds are secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Authority {
     /// Where the broker is.
     pub url: String,
-    /// The private half of the account's NKey.
+    /// The private half of the account's NKey: signs for agents.
     pub seed: String,
+    /// That of the broker's own account: what the broker says of itself.
+    pub system: String,
 }
 
 /// A new fleet.
@@ -33,32 +34,6 @@ pub struct Founded {
     pub authority: Authority,
     /// The lines of the broker's configuration that say who is believed.
     pub config: String,
-}
-
-/// A name, and what it lets its bearer do.
-struct Claims {
-    subject: String,
-    name: String,
-    /// Seconds since 1970; nothing for no end.
-    expires_s: Option<u64>,
-    nats: Value,
-}
-
-fn sign(pair: &KeyPair, now_s: u64, claims: Claims) -> Result<String, ErrorRecord> {
-    let Claims { subject, name, expires_s, nats } = claims;
-    let mut body = json!({
-        "jti": format!("{name}-{now_s}"), "iat": now_s, "iss": pair.public_key(), "sub": subject, "name": name,
-        "nats": nats,
-    });
-    if let (Some(expires_s), Some(body)) = (expires_s, body.as_object_mut()) {
-        body.insert("exp".to_owned(), expires_s.into());
-    }
-    let head = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
-    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", part(&head), part(&body));
-    let signature =
-        pair.sign(signed.as_bytes()).map_err(|why| unable("sign for the fleet", &why))?;
-    Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
 /// A new fleet, whose broker is at `url`.
@@ -74,24 +49,8 @@ pub fn found(url: &str, now_s: u64) -> Result<Founded, ErrorRecord> {
         expires_s: None,
         nats: json!({ "type": "operator", "version": 2, "system_account": system.public_key() }),
     };
-    let no_limit = json!({
-        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
-    });
-    let mut with_streams = no_limit.clone();
-    if let Some(limits) = with_streams.as_object_mut() {
-        for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
-            limits.insert(name.to_owned(), (-1).into());
-        }
-    }
-    let of = |pair: &KeyPair, name: &str, limits: &Value| {
-        let nats = json!({
-            "limits": limits, "default_permissions": { "pub": {}, "sub": {} }, "type": "account", "version": 2,
-        });
-        let subject = pair.public_key();
-        sign(&operator, now_s, Claims { subject, name: name.to_owned(), expires_s: None, nats })
-    };
-    let (system_jwt, account_jwt) =
-        (of(&system, "system", &no_limit)?, of(&account, "fleet", &with_streams)?);
+    let system_jwt = sign(&operator, now_s, account_claims(&system, "system", no_limit()))?;
+    let account_jwt = sign(&operator, now_s, fleet_claims(&account))?;
     let config = format!(
         "operator: {}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n    {}: {system_jwt}\n    {}: {account_jwt}\n}}\n",
         sign(&operator, now_s, own)?,
@@ -99,8 +58,36 @@ pub fn found(url: &str, now_s: u64) -> Result<Founded, ErrorRecord> {
         system.public_key(),
         account.public_key(),
     );
-    let seed = account.seed().map_err(|why| unable("keep the key of the fleet", &why))?;
-    Ok(Founded { authority: Authority { url: url.to_owned(), seed }, config })
+    let seed =
+        |pair: &KeyPair| pair.seed().map_err(|why| unable("keep the keys of the fleet", &why));
+    let authority =
+        Authority { url: url.to_owned(), seed: seed(&account)?, system: seed(&system)? };
+    Ok(Founded { authority, config })
+}
+
+fn no_limit() -> Value {
+    json!({
+        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+    })
+}
+
+/// Of an account.
+fn account_claims(pair: &KeyPair, name: &str, limits: Value) -> Claims {
+    let nats = json!({
+        "limits": limits, "default_permissions": { "pub": {}, "sub": {} }, "type": "account", "version": 2,
+    });
+    Claims { subject: pair.public_key(), name: name.to_owned(), expires_s: None, nats }
+}
+
+/// Of the account of a fleet, which has streams.
+fn fleet_claims(pair: &KeyPair) -> Claims {
+    let mut limits = no_limit();
+    if let Some(limits) = limits.as_object_mut() {
+        for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
+            limits.insert(name.to_owned(), (-1).into());
+        }
+    }
+    account_claims(pair, "fleet", limits)
 }
 
 /// What a user may publish and hear.
@@ -117,6 +104,12 @@ impl Rights {
         let publish = ["lr.>", "$JS.API.>", "$JS.ACK.>", "_INBOX.>"].map(str::to_owned).to_vec();
         let hear = vec!["lr.>".to_owned(), format!("_INBOX.{OPERATOR}.>")];
         Self { publish, hear, answers: false }
+    }
+
+    /// Of whoever asks the broker of itself.
+    fn system() -> Self {
+        let publish = vec!["$SYS.REQ.SERVER.*.JSZ".to_owned()];
+        Self { publish, hear: vec![format!("_INBOX.{SYSTEM}.>")], answers: false }
     }
 
     /// Of an agent: its own subjects. It can publish to nobody's inbox but in answer to what it was told.
@@ -152,20 +145,31 @@ pub(crate) fn invited(guest: &str) -> String {
     format!("lr.enrol.{guest}")
 }
 
-impl Authority {
-    fn pair(&self) -> Result<KeyPair, ErrorRecord> {
-        KeyPair::from_seed(&self.seed).map_err(|why| unable("use the key of the fleet", &why))
-    }
+/// What an account signs for a user of this key.
+fn user(
+    account: &KeyPair,
+    key: &str,
+    name: &str,
+    rights: &Rights,
+    (now_s, expires_s): (u64, Option<u64>),
+) -> Result<String, ErrorRecord> {
+    let (subject, name, nats) = (key.to_owned(), name.to_owned(), rights.claims());
+    sign(account, now_s, Claims { subject, name, expires_s, nats })
+}
 
-    fn user(
-        &self,
-        key: &str,
-        name: &str,
-        rights: &Rights,
-        (now_s, expires_s): (u64, Option<u64>),
-    ) -> Result<String, ErrorRecord> {
-        let (subject, name, nats) = (key.to_owned(), name.to_owned(), rights.claims());
-        sign(&self.pair()?, now_s, Claims { subject, name, expires_s, nats })
+fn pair(seed: &str) -> Result<KeyPair, ErrorRecord> {
+    KeyPair::from_seed(seed).map_err(|why| unable("use a key of the fleet", &why))
+}
+
+impl Authority {
+    /// Credentials by which the broker is asked of itself, until `expires_s`.
+    ///
+    /// # Errors
+    /// When nothing can be signed.
+    pub fn system(&self, now_s: u64, expires_s: u64) -> Result<Credentials, ErrorRecord> {
+        let (own, times) = (KeyPair::new_user(), (now_s, Some(expires_s)));
+        let jwt = user(&pair(&self.system)?, &own.public_key(), SYSTEM, &Rights::system(), times)?;
+        credentials(&self.url, Some(SYSTEM.to_owned()), jwt, &own)
     }
 
     /// The credentials of whoever runs the fleet.
@@ -173,9 +177,10 @@ impl Authority {
     /// # Errors
     /// When nothing can be signed.
     pub fn operator(&self, now_s: u64) -> Result<Credentials, ErrorRecord> {
-        let pair = KeyPair::new_user();
-        let jwt = self.user(&pair.public_key(), OPERATOR, &Rights::operator(), (now_s, None))?;
-        credentials(&self.url, None, jwt, &pair)
+        let (own, times) = (KeyPair::new_user(), (now_s, None));
+        let jwt =
+            user(&pair(&self.seed)?, &own.public_key(), OPERATOR, &Rights::operator(), times)?;
+        credentials(&self.url, None, jwt, &own)
     }
 
     /// Credentials by which one host can become an agent until `expires_s`; `guest` is a name that nobody else has.
@@ -188,10 +193,9 @@ impl Authority {
         now_s: u64,
         expires_s: u64,
     ) -> Result<Credentials, ErrorRecord> {
-        let pair = KeyPair::new_user();
-        let times = (now_s, Some(expires_s));
-        let jwt = self.user(&pair.public_key(), guest, &Rights::guest(guest), times)?;
-        credentials(&self.url, Some(guest.to_owned()), jwt, &pair)
+        let (own, times) = (KeyPair::new_user(), (now_s, Some(expires_s)));
+        let jwt = user(&pair(&self.seed)?, &own.public_key(), guest, &Rights::guest(guest), times)?;
+        credentials(&self.url, Some(guest.to_owned()), jwt, &own)
     }
 
     /// Signs for an agent whose public key is `key`, until `expires_s` if that is said.
@@ -205,13 +209,13 @@ impl Authority {
         now_s: u64,
         expires_s: Option<u64>,
     ) -> Result<String, ErrorRecord> {
-        let user = KeyPair::from_public_key(key);
-        if !user.is_ok_and(|pair| pair.key_pair_type() == KeyPairType::User) {
+        let shown = KeyPair::from_public_key(key);
+        if !shown.is_ok_and(|pair| pair.key_pair_type() == KeyPairType::User) {
             let why = "what it showed is no public key of a user";
             let what = format!("cannot enrol {name}");
             return Err(ErrorRecord::new(ErrorKind::Authentication, what, why, &[]));
         }
-        self.user(key, name, &Rights::agent(name), (now_s, expires_s))
+        user(&pair(&self.seed)?, key, name, &Rights::agent(name), (now_s, expires_s))
     }
 }
 
@@ -238,22 +242,15 @@ pub(crate) fn new_user() -> Result<(String, String), ErrorRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn claims(jwt: &str) -> Value {
-        let body = jwt.split('.').nth(1).unwrap();
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).unwrap()).unwrap()
-    }
+    use crate::jwt::signed_by;
 
     #[test]
     fn what_is_signed_is_of_its_issuer_and_says_who_may_what() {
         let founded = found("nats://127.0.0.1:4222", 1_000).unwrap();
-        let account = founded.authority.pair().unwrap();
+        let account = pair(&founded.authority.seed).unwrap();
         let (key, _) = new_user().unwrap();
         let jwt = founded.authority.agent("a", &key, 1_000, Some(2_000)).unwrap();
-        let (signed, signature) = jwt.rsplit_once('.').unwrap();
-        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
-        assert!(account.verify(signed.as_bytes(), &signature).is_ok());
-        let claims = claims(&jwt);
+        let claims = signed_by(&account, &jwt).expect("the account has signed it");
         assert_eq!((&claims["sub"], &claims["exp"]), (&json!(key), &json!(2_000)));
         assert_eq!(claims["iss"], json!(account.public_key()));
         let publish = claims["nats"]["pub"]["allow"].as_array().unwrap();
@@ -262,10 +259,13 @@ mod tests {
             publish.iter().all(|subject| subject.as_str().unwrap().contains(".a")),
             "{publish:?}"
         );
-        let account = founded.authority.pair().unwrap().public_key();
+        let account = account.public_key();
         assert!(founded.authority.agent("a", &account, 0, None).is_err(), "an account is no user");
         assert!(founded.authority.agent("a", "U", 0, None).is_err());
-        assert!(!founded.config.contains(&founded.authority.seed), "the broker has no secret");
+        let Authority { seed, system, .. } = &founded.authority;
+        for secret in [seed, system] {
+            assert!(!founded.config.contains(secret), "the broker has no secret");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod connect;
 mod enrol;
 mod enrolled;
 mod error;
+mod health;
+mod jwt;
 pub mod keys;
 pub mod lease;
 pub mod message;

@@ -39,6 +39,9 @@ impl Broker {
     }
 }
 
+/// What a broker keeps for a fleet.
+pub(crate) const ALL: [&str; 5] = [LEASES, RESULTS, CONFIRMED, ENROLLED, AGENTS];
+
 fn streams(now_ms: u64) -> [(&'static str, Value); 5] {
     [
         (

@@ -19,6 +19,9 @@ const MOST_NAME_BYTES: usize = 63;
 /// The name of whoever is not an agent: no agent may be called so, since names part what each may read.
 pub(crate) const OPERATOR: &str = "operator";
 
+/// The name of whoever asks the broker of itself.
+pub(crate) const SYSTEM: &str = "system";
+
 /// Whether an agent can be called so: lower-case letters, digits, `-` and `_`, 63 at most.
 pub fn is_name(name: &str) -> bool {
     let harmless = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';

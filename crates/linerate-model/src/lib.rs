@@ -22,6 +22,7 @@ pub mod exit;
 pub mod figures;
 pub mod fleet;
 pub mod fleet_agents;
+pub mod fleet_doctor;
 pub mod fleet_now;
 pub mod host;
 pub mod hours;

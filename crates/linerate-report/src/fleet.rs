@@ -1,6 +1,7 @@
 //! Hosts measured with each other, as text: a row a pair while it runs, then all of them in one matrix, and who is bad.
 
 pub mod agents;
+pub mod doctor;
 pub mod heat;
 pub mod history;
 

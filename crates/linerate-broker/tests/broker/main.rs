@@ -1,6 +1,7 @@
 //! With a real nats-server: leases, orders, results, and who may do what.
 
 mod enrolment;
+mod health;
 mod leases;
 mod results;
 mod world;

@@ -43,6 +43,8 @@ pub enum Document {
     FleetChange,
     /// `fleet hosts --json`.
     FleetHosts,
+    /// `fleet doctor --json`.
+    FleetDoctor,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

@@ -15,7 +15,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Setting;
 use linerate_runner::agent::Access;
 
-pub use self::agents::{EnrolArgs, HostsArgs, InitArgs};
+pub use self::agents::{DoctorArgs, EnrolArgs, HostsArgs, InitArgs};
 use super::webhook::Address;
 
 /// Many hosts measured with each other: all pairs, one against all or others, in rounds without conflict.
@@ -94,6 +94,12 @@ pub enum Verb {
   linerate fleet hosts fleet --host rack-1                     all that is known of it
   linerate fleet hosts fleet --json                            (`linerate schema fleet-hosts`)\n"))]
     Hosts(HostsArgs),
+    /// Looks at the broker and its agents: who is silent, what waits, what ends soon, what is set badly. Changes nothing.
+    /// Exit code 5 where something is more than a note.
+    #[command(after_help = help::tools("  linerate fleet doctor fleet
+  linerate fleet doctor fleet -v                               every note with its reasons
+  linerate fleet doctor fleet --json                           (`linerate schema fleet-doctor`)\n"))]
+    Doctor(DoctorArgs),
 }
 
 /// Who scrapes it must know the port beforehand.

@@ -61,6 +61,16 @@ fn authority(folder: &Path) -> Result<Authority, ErrorRecord> {
         .map_err(|e| unable(&format!("use the key in {}", path.display()), &e))
 }
 
+/// Those by which the broker is asked of itself, for the next minutes.
+pub fn system(folder: &Path, own: &Credentials) -> Result<Credentials, ErrorRecord> {
+    /// The clocks of two hosts may differ by this, in seconds.
+    const MARGIN_S: u64 = 600;
+    let now_s = seconds();
+    let system = authority(folder)?
+        .system(now_s.saturating_sub(MARGIN_S), now_s.saturating_add(MARGIN_S))?;
+    Ok(Credentials { ca: own.ca.clone(), ..system })
+}
+
 /// `init`.
 pub fn init(args: &InitArgs) -> Result<Exit, ErrorRecord> {
     let InitArgs { dir, listen, url, cert, cert_key, ca } = args;

@@ -4,6 +4,8 @@ pub mod args;
 #[cfg(feature = "nats")]
 mod broker;
 #[cfg(feature = "nats")]
+mod doctor;
+#[cfg(feature = "nats")]
 mod hosts;
 pub mod metrics;
 #[cfg(feature = "nats")]
@@ -53,8 +55,12 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Enrol(args) => broker::enrol(args),
         #[cfg(feature = "nats")]
         Verb::Hosts(args) => hosts::run(args, look),
+        #[cfg(feature = "nats")]
+        Verb::Doctor(args) => doctor::run(args, look),
         #[cfg(not(feature = "nats"))]
-        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) => Err(unbuilt("linerate fleet init")),
+        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) | Verb::Doctor(_) => {
+            Err(unbuilt("linerate fleet init"))
+        }
     }
 }
 

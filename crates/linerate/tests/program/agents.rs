@@ -101,6 +101,12 @@ fn an_agent_believes_the_certificates_that_it_was_given() {
     let Some(fleet) = Fleet::speaking("tls", &["a"], true) else { return };
     let operator = read_to_string(fleet.folder.join("fleet/operator.json")).expect("a file");
     assert!(operator.contains("\"tls://127.0.0.1:"), "what is said in clear text stays on a host");
+    // So does whoever asks the broker of itself.
+    let doctor = linerate(None, &["fleet", "doctor", &fleet.dir(), "--json"]);
+    assert_eq!(doctor.code, 0, "{}\n{}", doctor.err, doctor.out);
+    let found: Value = serde_json::from_str(&doctor.out).expect("JSON");
+    assert_eq!(found["broker"]["tls"], true, "{found}");
+    assert_eq!(found["broker"]["sync_always"]["known"], true, "{found}");
     let path = fleet.folder.join("fleet/operator.json");
     let mut credentials = fleet.operator();
     credentials.ca = None;

@@ -121,6 +121,9 @@ fn an_agent_behind_nat_is_told_and_measured_as_a_client() {
     let nic = &said(0)["inventory"]["nics"][0];
     assert_eq!((&nic["name"], &nic["mtu"]), (&"eth0".into(), &1_500.into()), "{shown}");
     let (space, dir) = (world.lab.space("b"), world.path("fleet"));
+    let doctor = linerate(Some(&space), &["fleet", "doctor", &dir]);
+    assert_eq!(doctor.code, 0, "{}\n{}", doctor.err, doctor.out);
+    assert!(doctor.out.contains("a is behind NAT"), "{}", doctor.out);
     let keep = world.path("fleet.db");
     let run =
         ["fleet", "run", "--hosts", "a,b", "--nats", &dir, "--keep", &keep, "rr", "-t", "300ms"];

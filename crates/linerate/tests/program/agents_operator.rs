@@ -48,3 +48,61 @@ fn all_that_a_host_has_is_shown() {
     let nobody = linerate(None, &["fleet", "hosts", &dir, "--host", "c"]);
     assert_eq!(nobody.code, 3, "{}", nobody.err);
 }
+
+/// Of each finding its check, how much it matters, and what is.
+fn findings(value: &Value) -> Vec<(String, String, String)> {
+    let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+    let all = value["findings"].as_array().expect("findings").iter();
+    all.map(|one| (text(one, "id"), text(one, "severity"), text(one, "what"))).collect()
+}
+
+/// What may be so on the machine that runs the tests.
+fn beyond_notes(value: &Value) -> Vec<String> {
+    let all = findings(value).into_iter();
+    all.filter(|(_, severity, _)| severity != "note").map(|(id, ..)| id).collect()
+}
+
+#[test]
+fn the_doctor_tells_what_is_not_well() {
+    let Some(mut fleet) = Fleet::new("doctor", &["a", "b"]) else { return };
+    let dir = fleet.dir();
+    let judged = |code: i32| {
+        let ran = linerate(None, &["fleet", "doctor", &dir, "--json"]);
+        assert_eq!(ran.code, code, "{}\n{}", ran.err, ran.out);
+        document(&ran, "fleet-doctor")
+    };
+    let well = judged(0);
+    assert_eq!(beyond_notes(&well), Vec::<String>::new(), "{well}");
+    assert_eq!(well["unknown"], Value::Array(vec![]), "{well}");
+    assert_eq!(well["broker"]["sync_always"]["known"], true, "{well}");
+    assert_eq!(well["checks"], 5 + 2 * 6 + 2, "{well}");
+    // One loses its policy, another is enrolled for a short time and never comes.
+    std::fs::remove_file(fleet.folder.join("b.toml")).expect("a policy");
+    fleet.seen("b", " none ");
+    fleet.enrol_for("c", &["--lifetime", "48h"]);
+    let bad = judged(5);
+    assert_eq!(beyond_notes(&bad), ["agent.expires", "agent.policy", "agent.silent"], "{bad}");
+    let shown = linerate(None, &["fleet", "doctor", &dir]);
+    assert_eq!(shown.code, 5, "{}", shown.err);
+    for words in
+        ["b has no policy", "the broker lets c in for", "c is enrolled, and has not been heard"]
+    {
+        assert!(shown.out.contains(words), "{words}: {}", shown.out);
+    }
+    // A broker that acknowledges early; and whoever has no key of the fleet cannot know.
+    let config = fleet.folder.join("fleet/broker.conf");
+    let text = read_to_string(&config).expect("a file");
+    std::fs::write(&config, text.replace("sync_interval: always", "sync_interval: 2m"))
+        .expect("a file");
+    fleet.nats.again();
+    fleet.seen("a", "");
+    fleet.seen("b", "");
+    let lazy = judged(5);
+    assert!(beyond_notes(&lazy).contains(&"broker.sync".to_owned()), "{lazy}");
+    std::fs::remove_file(fleet.folder.join("fleet/account.json")).expect("a file");
+    let blind = judged(5);
+    assert!(!beyond_notes(&blind).contains(&"broker.sync".to_owned()), "{blind}");
+    let unknown: Vec<_> =
+        blind["unknown"].as_array().expect("some").iter().map(|one| &one["id"]).collect();
+    assert_eq!(unknown, ["broker.sync", "broker.storage"], "{blind}");
+}

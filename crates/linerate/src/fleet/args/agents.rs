@@ -46,6 +46,20 @@ pub struct EnrolArgs {
     pub lifetime: Option<Nanos>,
 }
 
+/// What `doctor` takes.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// What `fleet init` made.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Every note with its reasons, and what could not be looked at.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print one JSON document.
+    #[arg(short = 'J', long)]
+    pub json: bool,
+}
+
 /// What `hosts` takes.
 #[derive(Debug, Clone, Args)]
 pub struct HostsArgs {

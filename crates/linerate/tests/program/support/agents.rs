@@ -113,8 +113,13 @@ impl Fleet {
     }
 
     pub fn enrol(&self, name: &str) {
+        self.enrol_for(name, &[]);
+    }
+
+    /// With more words for `fleet enrol`.
+    pub fn enrol_for(&self, name: &str, more: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-        command.args(["fleet", "enrol", &self.dir(), name]).stdin(Stdio::null());
+        command.args(["fleet", "enrol", &self.dir(), name]).args(more).stdin(Stdio::null());
         let mut inviting =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut token = String::new();
