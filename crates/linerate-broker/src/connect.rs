@@ -5,10 +5,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::{
-    AuthError, Client, ConnectError, ConnectErrorKind, ConnectOptions, Message, Subscriber,
+    AuthError, Client, ClientError, ConnectError, ConnectErrorKind, ConnectOptions, Event, Message,
+    Subscriber,
 };
 use futures_core::Stream;
 use linerate_fleet::health::TESTED;
@@ -24,6 +27,9 @@ pub const LEAST_VERSION: (i64, i64, i64) = (2, 12, 0);
 const PING_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait between two attempts to connect.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How the client calls it that the broker does not let somebody in.
+const REFUSED: ConnectErrorKind = ConnectErrorKind::AuthorizationViolation;
 
 /// By what somebody is let in by a broker. The seed is a secret.
 #[derive(Clone, Serialize, Deserialize)]
@@ -46,6 +52,8 @@ pub struct Broker {
     pub(crate) client: Client,
     /// As subjects have it.
     pub(crate) name: String,
+    /// It let these credentials in before, and does not any more.
+    refused: Arc<AtomicBool>,
 }
 
 impl Broker {
@@ -57,13 +65,14 @@ impl Broker {
         let url = &credentials.url;
         check_url(url)?;
         let name = credentials.agent.clone().unwrap_or_else(|| OPERATOR.to_owned());
-        let options = options(credentials, &name)?;
+        let refused = Arc::new(AtomicBool::new(false));
+        let options = options(credentials, &name, &refused)?;
         let client = options.connect(url).await.map_err(|error| unreachable(url, &error))?;
         let (major, minor, patch) = LEAST_VERSION;
         if !client.is_server_compatible(major, minor, patch) {
             return Err(too_old(url, &client.server_info().version));
         }
-        Ok(Self { client, name })
+        Ok(Self { client, name, refused })
     }
 
     /// Hears what comes for a subject.
@@ -81,6 +90,16 @@ impl Broker {
     /// When the connection is gone.
     pub async fn flush(&self) -> Result<(), ErrorRecord> {
         self.client.flush().await.map_err(|why| unable("send to the broker", &why))
+    }
+
+    /// Whether there is a connection now. Without one what is said waits in memory for the next.
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// Whether there is none because the broker lets these credentials in no more.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// By which address the broker sees this connection; nothing where it does not say.
@@ -109,7 +128,11 @@ impl Listener {
     }
 }
 
-fn options(credentials: &Credentials, name: &str) -> Result<ConnectOptions, ErrorRecord> {
+fn options(
+    credentials: &Credentials,
+    name: &str,
+    is_refused: &Arc<AtomicBool>,
+) -> Result<ConnectOptions, ErrorRecord> {
     let pair = nkeys::KeyPair::from_seed(&credentials.seed)
         .map_err(|why| refused(&credentials.url, &format!("its seed is none: {why}")))?;
     let pair = Arc::new(pair);
@@ -117,12 +140,24 @@ fn options(credentials: &Credentials, name: &str) -> Result<ConnectOptions, Erro
         let pair = Arc::clone(&pair);
         async move { pair.sign(&nonce).map_err(AuthError::new) }
     };
+    let is_refused = Arc::clone(is_refused);
+    let note = move |event| {
+        match event {
+            Event::Connected => is_refused.store(false, Ordering::Relaxed),
+            Event::ClientError(ClientError::Other(why)) if why == REFUSED.to_string() => {
+                is_refused.store(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        std::future::ready(())
+    };
     let mut options = ConnectOptions::with_jwt(credentials.jwt.clone(), sign)
         .name(name)
         .custom_inbox_prefix(format!("_INBOX.{name}"))
         .require_tls(credentials.url.starts_with("tls://"))
         .ping_interval(PING_EVERY)
-        .reconnect_delay_callback(wait);
+        .reconnect_delay_callback(wait)
+        .event_callback(note);
     if let Some(ca) = &credentials.ca {
         options = options.add_root_certificates(ca.clone());
     }

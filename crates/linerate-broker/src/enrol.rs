@@ -65,7 +65,7 @@ impl Broker {
         Ok(Invitation { token, agent: agent.to_owned(), listener })
     }
 
-    /// Lets a guest in, as the account of the fleet signs it; until `expires_s` if that is said.
+    /// Lets a guest in, as the account of the fleet signs it; until `expires_s` if that is said. Says who that is.
     ///
     /// # Errors
     /// When what it showed is no key, or the connection is gone.
@@ -75,14 +75,15 @@ impl Broker {
         guest: Guest,
         now_s: u64,
         expires_s: Option<u64>,
-    ) -> Result<(), ErrorRecord> {
+    ) -> Result<Enrolled, ErrorRecord> {
         let jwt = authority.agent(&guest.agent, &guest.key, now_s, expires_s)?;
         // Before it is let in: nobody is in the fleet who cannot be taken away.
         let host = Enrolled { key: guest.key, at_s: now_s, expires_s };
         self.note_enrolled(&guest.agent, &host).await?;
         let sent = self.client.publish(guest.reply, jwt.into_bytes().into()).await;
         sent.map_err(|why| unable("answer the guest", &why))?;
-        self.flush().await
+        self.flush().await?;
+        Ok(host)
     }
 }
 

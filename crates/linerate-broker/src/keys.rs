@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::connect::Credentials;
 use crate::error::unable;
 use crate::jwt::{Claims, sign};
-use crate::subject::{CONFIRMED, OPERATOR, SYSTEM, heartbeat, orders};
+use crate::subject::{CONFIRMED, OPERATOR, SYSTEM, event, heartbeat, orders};
 
 /// Longest that a reply may be sent after what it answers, in nanoseconds: a minute.
 const REPLY_NS: u64 = 60 * 1_000_000_000;
@@ -116,7 +116,7 @@ impl Rights {
     fn agent(name: &str) -> Self {
         let asks = format!("$JS.API.DIRECT.GET.{CONFIRMED}.lr.confirmed.{name}.>");
         Self {
-            publish: vec![format!("lr.result.{name}.>"), heartbeat(name), asks],
+            publish: vec![format!("lr.result.{name}.>"), heartbeat(name), event(name, ""), asks],
             hear: vec![orders(name), format!("lr.confirmed.{name}.>"), format!("_INBOX.{name}.>")],
             answers: true,
         }

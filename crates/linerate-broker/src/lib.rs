@@ -16,6 +16,7 @@ mod connect;
 mod enrol;
 mod enrolled;
 mod error;
+mod events;
 mod health;
 mod jwt;
 pub mod keys;

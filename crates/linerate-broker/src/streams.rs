@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::api::Trouble;
 use crate::connect::Broker;
-use crate::subject::{AGENTS, CONFIRMED, ENROLLED, LEASES, RESULTS};
+use crate::subject::{AGENTS, CONFIRMED, ENROLLED, EVENTS, LEASES, RESULTS};
 
 /// JetStream's word for a stream that is not there.
 const NO_STREAM: u32 = 10_059;
@@ -14,6 +14,12 @@ const WEEK_NS: u64 = 7 * 86_400 * 1_000_000_000;
 /// A result that is sent again within this long is not kept again, in nanoseconds: ten minutes.
 const SAME_NS: u64 = 600 * 1_000_000_000;
 
+/// Ninety days in nanoseconds: as long what happened is kept.
+const QUARTER_NS: u64 = 90 * 86_400 * 1_000_000_000;
+/// Events of an agent, and as many that the operator says of it: a lease every three minutes for ninety days.
+const MOST_EVENTS: u64 = 100_000;
+/// Of the largest event, in bytes.
+const MOST_EVENT_BYTES: u64 = 8 << 10;
 /// Of the largest heartbeat, in bytes: many times what an agent says.
 const MOST_HEARTBEAT_BYTES: u64 = 64 << 10;
 
@@ -40,9 +46,9 @@ impl Broker {
 }
 
 /// What a broker keeps for a fleet.
-pub(crate) const ALL: [&str; 5] = [LEASES, RESULTS, CONFIRMED, ENROLLED, AGENTS];
+pub(crate) const ALL: [&str; 6] = [LEASES, RESULTS, CONFIRMED, ENROLLED, EVENTS, AGENTS];
 
-fn streams(now_ms: u64) -> [(&'static str, Value); 5] {
+fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
     [
         (
             LEASES,
@@ -73,6 +79,15 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 5] {
             json!({
                 "name": ENROLLED, "subjects": ["lr.enrolled.>"], "storage": "file", "retention": "limits",
                 "num_replicas": 1, "allow_direct": true,
+            }),
+        ),
+        (
+            EVENTS,
+            // What each may say is bounded, so that none can push out what others said.
+            json!({
+                "name": EVENTS, "subjects": ["lr.event.>"], "storage": "file", "retention": "limits",
+                "num_replicas": 1, "max_age": QUARTER_NS, "max_msgs_per_subject": MOST_EVENTS,
+                "max_msg_size": MOST_EVENT_BYTES, "duplicate_window": SAME_NS, "allow_direct": true,
             }),
         ),
         (

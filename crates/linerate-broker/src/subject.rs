@@ -13,6 +13,9 @@ pub(crate) const AGENTS: &str = "LR_AGENTS";
 /// Which hosts became agents.
 pub(crate) const ENROLLED: &str = "LR_ENROLLED";
 
+/// What happened.
+pub(crate) const EVENTS: &str = "LR_EVENTS";
+
 /// Longest name of an agent, in bytes.
 const MOST_NAME_BYTES: usize = 63;
 
@@ -58,6 +61,14 @@ pub(crate) fn heartbeat(agent: &str) -> String {
 /// That a host became this agent.
 pub(crate) fn enrolled(agent: &str) -> String {
     format!("lr.enrolled.{agent}")
+}
+
+/// That something happened: to whoever says so, or to the agent of which the operator does.
+pub(crate) fn event(by: &str, about: &str) -> String {
+    match by {
+        OPERATOR => format!("lr.event.{OPERATOR}.{}", token(about)),
+        agent => format!("lr.event.{agent}"),
+    }
 }
 
 /// A result of a run from an agent.

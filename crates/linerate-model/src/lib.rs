@@ -23,6 +23,7 @@ pub mod figures;
 pub mod fleet;
 pub mod fleet_agents;
 pub mod fleet_doctor;
+pub mod fleet_events;
 pub mod fleet_now;
 pub mod host;
 pub mod hours;

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod doctor;
+pub mod events;
 pub mod heat;
 pub mod history;
 

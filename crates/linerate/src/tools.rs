@@ -9,6 +9,7 @@ use linerate_model::doctor::DoctorDocument;
 use linerate_model::fleet::{FleetDocument, FleetNotice};
 use linerate_model::fleet_agents::FleetHosts;
 use linerate_model::fleet_doctor::FleetDoctor;
+use linerate_model::fleet_events::FleetEvents;
 use linerate_model::key_list::KeyList;
 use linerate_model::lines::{
     CampaignLine, ExportedRun, NoDocument, RunLine, SearchLine, SweepLine, TuneLine, WatchLine,
@@ -42,6 +43,7 @@ pub fn schema(document: Document) -> Result<Exit, ErrorRecord> {
         Document::FleetChange => schemars::schema_for!(FleetNotice),
         Document::FleetHosts => schemars::schema_for!(FleetHosts),
         Document::FleetDoctor => schemars::schema_for!(FleetDoctor),
+        Document::FleetEvents => schemars::schema_for!(FleetEvents),
         Document::Doctor => schemars::schema_for!(DoctorDocument),
         Document::Profile => schemars::schema_for!(ProfileDocument),
         Document::Compare => schemars::schema_for!(View),

@@ -10,14 +10,15 @@ use linerate_broker::Broker;
 use linerate_broker::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare, Role};
 use linerate_drive::{Clock as _, SystemClock};
 use linerate_fleet::lease::{Epoch, Fence};
-use linerate_fleet::policy::{self, Policy};
+use linerate_model::fleet_events::{FleetEvent, RefusalGround};
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_runner::clock;
 use linerate_runner::signals::Stop;
 use linerate_store::outbox::Outbox;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+use super::consent::{permitted, policy, refused};
+use super::diary::Diary;
 use super::made::Made;
 use super::mail::{Mail, Sent};
 use super::portrait::{Portrait, nat};
@@ -28,8 +29,6 @@ use super::work::{self, Said};
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// What a server needs to begin, and a test to end.
 const SOON: Duration = Duration::from_secs(10);
-/// A lease may be longer than its test by this, in nanoseconds: two minutes.
-const SLACK_NS: u64 = 120 * 1_000_000_000;
 
 /// Where an agent is, and what rules it.
 pub struct Place {
@@ -60,16 +59,15 @@ pub struct Duty {
     place: Place,
     clock: SystemClock,
     portrait: Portrait,
+    diary: Diary,
     fence: Fence,
     slot: Option<Slot>,
     /// Settings of a test that this host answered did not hold: what its client has measured does not count.
     spoiled: Option<(u64, ErrorRecord)>,
+    /// That the broker lets it in no more was said.
+    refused: bool,
     tell: UnboundedSender<Said>,
     said: UnboundedReceiver<Said>,
-}
-
-fn refused(kind: ErrorKind, why: impl Into<String>, hint: &str) -> ErrorRecord {
-    ErrorRecord::new(kind, "this agent refuses the test", why, &[hint])
 }
 
 impl Duty {
@@ -78,9 +76,25 @@ impl Duty {
         let mail = Mail::new(outbox);
         let fence = Fence::after(mail.epoch()?);
         let (tell, said) = unbounded_channel();
-        let (clock, portrait) = (SystemClock::default(), Portrait::default());
-        let (slot, spoiled) = (None, None);
-        Ok(Self { broker, mail, place, clock, portrait, fence, slot, spoiled, tell, said })
+        let (clock, portrait, mut diary) =
+            (SystemClock::default(), Portrait::default(), Diary::default());
+        let (version, address) = (env!("CARGO_PKG_VERSION").to_owned(), place.address.clone());
+        diary.note(FleetEvent::Came { version, address });
+        let (slot, spoiled, refused) = (None, None, false);
+        Ok(Self {
+            broker,
+            mail,
+            place,
+            clock,
+            portrait,
+            diary,
+            fence,
+            slot,
+            spoiled,
+            refused,
+            tell,
+            said,
+        })
     }
 
     fn now_ns(&self) -> u64 {
@@ -94,6 +108,7 @@ impl Duty {
         let mut tick = tokio::time::interval(BEAT_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut courier: JoinSet<(String, Sent)> = JoinSet::new();
+        let mut reporter: JoinSet<(String, bool)> = JoinSet::new();
         loop {
             let over = self.over();
             tokio::select! {
@@ -115,18 +130,43 @@ impl Duty {
                         self.mail.note(&turn, sent, self.clock.elapsed())?;
                     }
                 }
+                Some(told) = reporter.join_next() => {
+                    if let Ok((id, taken)) = told {
+                        self.diary.sent(&id, taken, self.clock.elapsed());
+                    }
+                }
                 _ = tick.tick() => {
-                    if self.slot.is_none() {
+                    self.look();
+                    if self.may_speak() {
                         self.beat().await?;
                     }
                 }
             }
-            if self.slot.is_none() && courier.is_empty() {
+            if self.may_speak() && reporter.is_empty() {
+                self.diary.send_next(&mut reporter, &self.broker, self.clock.elapsed());
+            }
+            if self.may_speak() && courier.is_empty() {
                 self.mail.send_next(&mut courier, &self.broker, self.clock.elapsed())?;
             }
         }
         self.end_slot().await;
+        self.diary.note(FleetEvent::Went);
+        self.diary.finish(&self.broker).await;
         Ok(())
+    }
+
+    /// No test may be under way, and somebody hears it: what is said without a connection would pile up in memory.
+    fn may_speak(&self) -> bool {
+        self.slot.is_none() && self.broker.is_connected()
+    }
+
+    /// Says once that the broker lets this agent in no more.
+    fn look(&mut self) {
+        let refused = self.broker.is_refused();
+        if refused && !self.refused {
+            log("the broker lets this agent in no more: its time may be over");
+        }
+        self.refused = refused;
     }
 
     /// Resolves when what runs has to be over.
@@ -182,47 +222,23 @@ impl Duty {
         done.unwrap_or_else(|error| Answer::Failed(Box::new(error)))
     }
 
-    /// What the owner allows, as the file says it now.
-    fn policy(&self) -> Result<Policy, String> {
-        let text = std::fs::read_to_string(&self.place.policy).map_err(|e| e.to_string());
-        text.and_then(|text| Policy::read(&text)).map_err(|why| {
-            format!(
-                "it has no policy, so nothing is allowed: {}: {why}",
-                self.place.policy.display()
-            )
-        })
-    }
-
-    fn permitted(&self, prepare: &Prepare) -> Result<Policy, ErrorRecord> {
-        let plan = &prepare.test.plan;
-        plan.check().map_err(|e| refused(ErrorKind::OutOfRange, e.to_string(), "ask for less"))?;
-        let hint = "its owner says in the file of --policy what is allowed";
-        let denied = |why: String| refused(ErrorKind::Policy, why, hint);
-        let policy = self.policy().map_err(denied)?;
-        let date = clock::local_date();
-        let minute = u16::try_from(date.hour()).unwrap_or(0) * 60
-            + u16::try_from(date.minute()).unwrap_or(0);
-        policy
-            .allows(&policy::Asked {
-                peer: &prepare.peer,
-                plan,
-                size_from_mtu: prepare.test.size_from_mtu,
-                set: &prepare.set,
-                minute,
-            })
-            .map_err(|why| denied(why.to_string()))?;
-        let time = plan.duration().map_or(0, |time| time.0.saturating_add(plan.warmup.0));
-        if prepare.length_ns > time.saturating_add(SLACK_NS) {
-            return Err(denied("the lease is longer than its test needs".to_owned()));
-        }
-        Ok(policy)
+    fn note_refused(&mut self, ground: RefusalGround, why: &str, prepare: &Prepare) {
+        let (lease, turn) = (prepare.epoch, Some(prepare.turn.clone()));
+        self.diary.note(FleetEvent::Refused { ground, why: why.to_owned(), lease, turn });
     }
 
     async fn prepare(&mut self, prepare: Prepare) -> Result<Answer, ErrorRecord> {
         let now_ns = self.now_ns();
-        let policy = self.permitted(&prepare)?;
+        let policy = match permitted(&self.place.policy, &prepare) {
+            Ok(policy) => policy,
+            Err(error) => {
+                self.note_refused(RefusalGround::Policy, &error.why, &prepare);
+                return Err(error);
+            }
+        };
         if !self.fence.prepare(now_ns, prepare.epoch(), prepare.term()) {
             let why = format!("lease {} is not later than all before", prepare.epoch);
+            self.note_refused(RefusalGround::Lease, &why, &prepare);
             return Err(refused(ErrorKind::Busy, why, "what was sent before is not obeyed again"));
         }
         self.mail.raise(prepare.epoch())?;
@@ -309,6 +325,8 @@ impl Duty {
         let Some(slot) = slot else {
             let why = format!("lease {epoch} is over, was never told, or its test has begun");
             log(&format!("refused to start: {why}"));
+            let (ground, why_not, turn) = (RefusalGround::Lease, why.clone(), None);
+            self.diary.note(FleetEvent::Refused { ground, why: why_not, lease: epoch, turn });
             return Err(refused(ErrorKind::Busy, why, "ask for another lease"));
         };
         slot.begun = true;
@@ -337,7 +355,15 @@ impl Duty {
 
     /// Something of a thread of a test. What is not of the lease of now is late.
     fn hear(&mut self, said: Said) -> Result<(), ErrorRecord> {
-        let Said::Ended(epoch, came) = said else { return Ok(()) };
+        let (epoch, came) = match said {
+            Said::Ended(epoch, came) => (epoch, came),
+            Said::Stranger(lease, why) => {
+                let (ground, turn) = (RefusalGround::Token, None);
+                self.diary.note(FleetEvent::Refused { ground, why, lease, turn });
+                return Ok(());
+            }
+            Said::Listening(..) => return Ok(()),
+        };
         let Some(slot) = self.slot.take_if(|slot| slot.prepare.epoch == epoch) else {
             return Ok(());
         };
@@ -365,7 +391,7 @@ impl Duty {
     async fn beat(&mut self) -> Result<(), ErrorRecord> {
         let now_s = seconds();
         let waiting = self.mail.waiting(now_s)?;
-        let policy = self.policy().ok();
+        let policy = policy(&self.place.policy).ok();
         let beat = Heartbeat {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: self.place.address.clone(),

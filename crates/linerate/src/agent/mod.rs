@@ -2,6 +2,10 @@
 
 pub mod args;
 #[cfg(feature = "nats")]
+mod consent;
+#[cfg(feature = "nats")]
+mod diary;
+#[cfg(feature = "nats")]
 mod duty;
 #[cfg(feature = "nats")]
 mod made;

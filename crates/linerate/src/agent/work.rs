@@ -6,6 +6,7 @@ use linerate_broker::message::{Came, Prepare};
 use linerate_fleet::policy::Policy;
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_model::served::RefusalKind;
 use linerate_runner::client::{Request, Target};
 use linerate_runner::server::{self, Event, Options};
 use linerate_runner::signals::Stop;
@@ -15,6 +16,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub enum Said {
     /// The server of this lease listens on this port.
     Listening(u64, u16),
+    /// Somebody without its token wanted a test of the server of this lease; why it was refused.
+    Stranger(u64, String),
     /// What was begun under this lease is over, with a result of a client, or why a server could not be.
     Ended(u64, Option<Came>),
 }
@@ -55,10 +58,14 @@ pub fn serve(
         ..Options::default()
     };
     let listening = tell.clone();
-    let report = move |_, event| {
-        if let Event::Listening(Dialect::Native, address) = event {
+    let report = move |_, event| match event {
+        Event::Listening(Dialect::Native, address) => {
             let _ = listening.send(Said::Listening(epoch, address.port()));
         }
+        Event::Refused { peer, kind: RefusalKind::Key, why, .. } => {
+            let _ = listening.send(Said::Stranger(epoch, format!("{peer}: {why}")));
+        }
+        _ => {}
     };
     begin(epoch, tell, move || {
         let served = server::serve(&options, move || Ok(stop), report);

@@ -45,6 +45,8 @@ pub enum Document {
     FleetHosts,
     /// `fleet doctor --json`.
     FleetDoctor,
+    /// `fleet events --json`.
+    FleetEvents,
     /// `doctor --json`.
     Doctor,
     /// `profile --json`.

@@ -10,14 +10,16 @@ use jiff::Timestamp;
 use linerate_ask::usage;
 use linerate_broker::config::Server;
 use linerate_broker::keys::{Authority, found};
-use linerate_broker::{Broker, Credentials, is_name};
+use linerate_broker::{Broker, Credentials, Enrolled, is_name};
 use linerate_drive::keep::replace_secret;
 use linerate_model::exit::Exit;
+use linerate_model::fleet_events::FleetEvent;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::clock;
 use tokio::runtime::Runtime;
 
 use super::args::{EnrolArgs, InitArgs};
+use super::events::say;
 use crate::agent::words::seconds;
 use crate::output;
 
@@ -171,7 +173,10 @@ pub fn enrol(args: &EnrolArgs) -> Result<Exit, ErrorRecord> {
             ));
         };
         let expires_s = lifetime.map(|time| seconds().saturating_add(time.as_duration().as_secs()));
-        broker.admit(&authority, guest, seconds(), expires_s).await?;
+        let Enrolled { key, .. } = broker.admit(&authority, guest, seconds(), expires_s).await?;
+        let expires = expires_s.and_then(moment).map(|at| at.to_string());
+        let enrolled = FleetEvent::Enrolled { agent: name.clone(), key, expires };
+        say(&broker, name, enrolled).await?;
         let _ = writeln!(stderr(), "{name} is enrolled");
         Ok(Exit::Complete)
     })

@@ -6,6 +6,8 @@ mod broker;
 #[cfg(feature = "nats")]
 mod doctor;
 #[cfg(feature = "nats")]
+mod events;
+#[cfg(feature = "nats")]
 mod hosts;
 pub mod metrics;
 #[cfg(feature = "nats")]
@@ -57,8 +59,10 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Hosts(args) => hosts::run(args, look),
         #[cfg(feature = "nats")]
         Verb::Doctor(args) => doctor::run(args, look),
+        #[cfg(feature = "nats")]
+        Verb::Events(args) => events::run(args),
         #[cfg(not(feature = "nats"))]
-        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) | Verb::Doctor(_) => {
+        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) | Verb::Doctor(_) | Verb::Events(_) => {
             Err(unbuilt("linerate fleet init"))
         }
     }

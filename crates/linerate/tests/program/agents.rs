@@ -314,6 +314,16 @@ fn what_was_said_before_or_is_too_late_is_refused() {
     assert!(wait_for(LONG, || stranger.tell("a", &Order::Ping).is_ok()));
     assert_eq!(kind(stranger.prepare(8, Role::Client, 60)), ErrorKind::Busy);
     fleet.agents[0].said("is not later than all before");
+    // All of it is kept, with the ground.
+    let refused = |ground: &str| {
+        let ran = linerate(None, &["fleet", "events", &fleet.dir(), "--json"]);
+        let found: Value = serde_json::from_str(&ran.out).unwrap_or_default();
+        let events = found["events"].as_array().cloned().unwrap_or_default();
+        events.iter().any(|event| event["event"] == "refused" && event["ground"] == ground)
+    };
+    for ground in ["policy", "lease", "token"] {
+        assert!(wait_for(LONG, || refused(ground)), "nothing was refused by {ground}");
+    }
 }
 
 /// Both hosts of a test are cut off while it runs, and the client's lease is shorter than the test: nobody but itself ends it.

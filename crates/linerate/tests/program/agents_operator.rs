@@ -2,11 +2,12 @@
 
 use std::fs::read_to_string;
 
+use linerate_testkit::peer::LONG;
 use serde_json::Value;
 
 use crate::schema;
-use crate::support::agents::Fleet;
-use crate::support::{Ran, linerate};
+use crate::support::agents::{ANYTHING, Fleet};
+use crate::support::{Ran, linerate, wait_for};
 
 /// The document of a verb, which is one of its schema.
 fn document(ran: &Ran, name: &str) -> Value {
@@ -105,4 +106,52 @@ fn the_doctor_tells_what_is_not_well() {
     let unknown: Vec<_> =
         blind["unknown"].as_array().expect("some").iter().map(|one| &one["id"]).collect();
     assert_eq!(unknown, ["broker.sync", "broker.storage"], "{blind}");
+}
+
+/// Of each event who says it, and what it is.
+fn events(dir: &str, more: &[&str]) -> Vec<(String, String, Value)> {
+    let ran = linerate(None, &[&["fleet", "events", dir, "--json"], more].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let value = document(&ran, "fleet-events");
+    assert_eq!(value["unread"], 0, "{value}");
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+    let all = value["events"].as_array().expect("events").iter();
+    all.map(|event| (text(event, "by"), text(event, "event"), event.clone())).collect()
+}
+
+#[test]
+fn what_happened_is_kept_with_who_and_why() {
+    let Some(mut fleet) = Fleet::new("events", &["a", "b"]) else { return };
+    let dir = fleet.dir();
+    let test = ["rr", "-t", "300ms"];
+    let ran = fleet.run("a,b", &[], &test);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    fleet.allow("b", &ANYTHING.replace("\"rr\"", "\"udp\""));
+    let words = fleet.words_to("refused.db", "a,b", &["--retries", "0"], &test);
+    let refused = linerate(None, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(refused.code, 1, "{}\n{}", refused.err, refused.out);
+    fleet.agents[0].end();
+    let has = |by: &str, event: &str| {
+        let all = events(&dir, &[]);
+        all.iter().filter(|(b, e, _)| (b.as_str(), e.as_str()) == (by, event)).count()
+    };
+    // What an agent refuses it says when nothing is under way any more.
+    assert!(wait_for(LONG, || has("b", "refused") == 1), "{:?}", events(&dir, &[]));
+    assert_eq!((has("operator", "enrolled"), has("a", "came"), has("b", "came")), (2, 1, 1));
+    assert_eq!((has("a", "went"), has("b", "went")), (1, 0));
+    assert_eq!((has("operator", "granted"), has("operator", "given_back")), (2, 2));
+    let all = events(&dir, &[]);
+    let (_, _, refused) = all.iter().find(|(_, event, _)| event == "refused").expect("one");
+    assert_eq!(
+        (&refused["ground"], &refused["why"]),
+        (&"policy".into(), &"it allows no test of rr".into())
+    );
+    let granted = all.iter().filter(|(_, event, _)| event == "granted");
+    let leases: Vec<&Value> = granted.map(|(_, _, event)| &event["lease"]).collect();
+    assert!(leases.contains(&&refused["lease"]), "{all:?}");
+    assert_eq!(all[0].1, "enrolled", "in order: {all:?}");
+    let of_a = events(&dir, &["--agent", "a"]);
+    assert!(of_a.len() == 7 && of_a.iter().all(|(by, ..)| by != "b"), "{of_a:?}");
+    let shown = linerate(None, &["fleet", "events", &dir, "--since", "1h"]);
+    assert!(shown.out.contains("by policy, lease"), "{}", shown.out);
 }

@@ -60,6 +60,23 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
+/// What `events` takes.
+#[derive(Debug, Clone, Args)]
+pub struct EventsArgs {
+    /// What `fleet init` made.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// How far back.
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = super::length)]
+    pub since: u64,
+    /// Only what this agent said, and what concerns it.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Print one JSON document.
+    #[arg(short = 'J', long)]
+    pub json: bool,
+}
+
 /// What `hosts` takes.
 #[derive(Debug, Clone, Args)]
 pub struct HostsArgs {

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use linerate_broker::Credentials;
 use linerate_testkit::nats::{Nats, free_port, program};
 use linerate_testkit::peer::LONG;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{Place, Ran, alone, certificate, linerate, wait_for};
@@ -38,6 +40,13 @@ impl Agent {
 
     pub fn said(&self, words: &str) {
         assert!(wait_for(LONG, || self.log().contains(words)), "no `{words}` in\n{}", self.log());
+    }
+
+    /// Ends it as a service is ended, and waits until it has.
+    pub fn end(&mut self) {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGTERM).expect("it is there");
+        assert!(self.child.wait().expect("it ends").success(), "{}", self.log());
     }
 
     pub fn kill(&mut self) {
