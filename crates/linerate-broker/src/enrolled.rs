@@ -1,13 +1,15 @@
-//! Which hosts became agents: kept by the broker, so that whoever runs the fleet knows who should be there.
+//! Which hosts became agents: kept by the broker, so that whoever runs the fleet knows who should be there, and whom to
+//! take away.
 
 use std::collections::BTreeMap;
 
 use async_nats::HeaderMap;
 use linerate_model::record::ErrorRecord;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::connect::Broker;
-use crate::subject::{ENROLLED, enrolled};
+use crate::subject::{AGENTS, ENROLLED, enrolled, heartbeat};
 use crate::walk::Stored;
 
 /// A host that became an agent. Times are seconds since 1970.
@@ -33,7 +35,7 @@ impl Broker {
         kept.map(|_| ()).map_err(|trouble| trouble.record(&what))
     }
 
-    /// The hosts that became each agent, the last one last.
+    /// The hosts that became each agent and were not revoked, the last one last.
     ///
     /// # Errors
     /// When the broker does not answer.
@@ -47,5 +49,19 @@ impl Broker {
         };
         self.walk("read who is enrolled", (ENROLLED, "lr.enrolled.>"), None, take).await?;
         Ok(all)
+    }
+
+    /// Forgets who became this agent, and what it said last.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn forget(&self, agent: &str) -> Result<(), ErrorRecord> {
+        let what = format!("forget {agent}");
+        for (stream, subject) in [(ENROLLED, enrolled(agent)), (AGENTS, heartbeat(agent))] {
+            let filter = json!({ "filter": subject });
+            let gone = self.api(&what, format!("STREAM.PURGE.{stream}"), &filter).await;
+            gone.map_err(|trouble| trouble.record(&what))?;
+        }
+        Ok(())
     }
 }

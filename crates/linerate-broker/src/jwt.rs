@@ -36,7 +36,6 @@ pub(crate) fn sign(pair: &KeyPair, now_s: u64, claims: Claims) -> Result<String,
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-#[cfg(test)]
 /// What was signed by `pair`; nothing where that did not sign it.
 pub(crate) fn signed_by(pair: &KeyPair, jwt: &str) -> Option<Value> {
     let (signed, signature) = jwt.rsplit_once('.')?;

@@ -4,6 +4,8 @@
 //! The private half of an agent's key is made on its host and never leaves it. What an agent may do is in what the
 //! account has signed, so that no new agent needs a change of the broker's configuration.
 
+use std::collections::BTreeMap;
+
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use nkeys::{KeyPair, KeyPairType};
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::connect::Credentials;
 use crate::error::unable;
-use crate::jwt::{Claims, sign};
+use crate::jwt::{Claims, sign, signed_by};
 use crate::subject::{CONFIRMED, OPERATOR, SYSTEM, event, heartbeat, orders};
 
 /// Longest that a reply may be sent after what it answers, in nanoseconds: a minute.
@@ -24,6 +26,8 @@ pub struct Authority {
     pub url: String,
     /// The private half of the account's NKey: signs for agents.
     pub seed: String,
+    /// That of the operator's, which signs for the account: who is let in no more.
+    pub operator: String,
     /// That of the broker's own account: what the broker says of itself.
     pub system: String,
 }
@@ -49,10 +53,10 @@ pub fn found(url: &str, now_s: u64) -> Result<Founded, ErrorRecord> {
         expires_s: None,
         nats: json!({ "type": "operator", "version": 2, "system_account": system.public_key() }),
     };
-    let system_jwt = sign(&operator, now_s, account_claims(&system, "system", no_limit()))?;
-    let account_jwt = sign(&operator, now_s, fleet_claims(&account))?;
+    let system_jwt = sign(&operator, now_s, account_claims(&system, "system", no_limit(), None))?;
+    let account_jwt = sign(&operator, now_s, fleet_claims(&account, &BTreeMap::new()))?;
     let config = format!(
-        "operator: {}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n    {}: {system_jwt}\n    {}: {account_jwt}\n}}\n",
+        "operator: {}\nsystem_account: {}\nresolver_preload: {{\n    {}: {system_jwt}\n    {}: {account_jwt}\n}}\n",
         sign(&operator, now_s, own)?,
         system.public_key(),
         system.public_key(),
@@ -60,8 +64,12 @@ pub fn found(url: &str, now_s: u64) -> Result<Founded, ErrorRecord> {
     );
     let seed =
         |pair: &KeyPair| pair.seed().map_err(|why| unable("keep the keys of the fleet", &why));
-    let authority =
-        Authority { url: url.to_owned(), seed: seed(&account)?, system: seed(&system)? };
+    let authority = Authority {
+        url: url.to_owned(),
+        seed: seed(&account)?,
+        operator: seed(&operator)?,
+        system: seed(&system)?,
+    };
     Ok(Founded { authority, config })
 }
 
@@ -71,23 +79,34 @@ fn no_limit() -> Value {
     })
 }
 
-/// Of an account.
-fn account_claims(pair: &KeyPair, name: &str, limits: Value) -> Claims {
-    let nats = json!({
+/// Of an account; `revoked` are keys of users, with the time up to which nothing that was signed for them holds, in
+/// seconds since 1970.
+fn account_claims(
+    pair: &KeyPair,
+    name: &str,
+    limits: Value,
+    revoked: Option<&BTreeMap<String, u64>>,
+) -> Claims {
+    let mut nats = json!({
         "limits": limits, "default_permissions": { "pub": {}, "sub": {} }, "type": "account", "version": 2,
     });
+    if let (Some(revoked), Some(nats)) =
+        (revoked.filter(|all| !all.is_empty()), nats.as_object_mut())
+    {
+        nats.insert("revocations".to_owned(), json!(revoked));
+    }
     Claims { subject: pair.public_key(), name: name.to_owned(), expires_s: None, nats }
 }
 
 /// Of the account of a fleet, which has streams.
-fn fleet_claims(pair: &KeyPair) -> Claims {
+fn fleet_claims(pair: &KeyPair, revoked: &BTreeMap<String, u64>) -> Claims {
     let mut limits = no_limit();
     if let Some(limits) = limits.as_object_mut() {
         for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
             limits.insert(name.to_owned(), (-1).into());
         }
     }
-    account_claims(pair, "fleet", limits)
+    account_claims(pair, "fleet", limits, Some(revoked))
 }
 
 /// What a user may publish and hear.
@@ -106,9 +125,11 @@ impl Rights {
         Self { publish, hear, answers: false }
     }
 
-    /// Of whoever asks the broker of itself.
+    /// Of whoever asks the broker of itself, and tells it who is let in no more.
     fn system() -> Self {
-        let publish = vec!["$SYS.REQ.SERVER.*.JSZ".to_owned()];
+        let publish =
+            ["$SYS.REQ.SERVER.*.JSZ", "$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP", "$SYS.REQ.CLAIMS.UPDATE"];
+        let publish = publish.map(str::to_owned).to_vec();
         Self { publish, hear: vec![format!("_INBOX.{SYSTEM}.>")], answers: false }
     }
 
@@ -162,7 +183,40 @@ fn pair(seed: &str) -> Result<KeyPair, ErrorRecord> {
 }
 
 impl Authority {
-    /// Credentials by which the broker is asked of itself, until `expires_s`.
+    /// Public key of the fleet's account, by which the broker calls it.
+    ///
+    /// # Errors
+    /// When its key is none.
+    pub fn account(&self) -> Result<String, ErrorRecord> {
+        pair(&self.seed).map(|pair| pair.public_key())
+    }
+
+    /// What the operator signs for the account, so that nothing holds any more that was signed for these keys up to these
+    /// times (seconds since 1970); `before` is what holds now, whose revocations go on.
+    ///
+    /// # Errors
+    /// When what holds now was not signed by this operator.
+    pub(crate) fn revoking(
+        &self,
+        before: &str,
+        keys: &BTreeMap<String, u64>,
+        now_s: u64,
+    ) -> Result<String, ErrorRecord> {
+        let operator = pair(&self.operator)?;
+        let claims = signed_by(&operator, before).ok_or_else(|| {
+            unable("revoke", &"the broker's account was signed by another operator")
+        })?;
+        let revoked = claims.pointer("/nats/revocations").cloned().unwrap_or_default();
+        let mut revoked: BTreeMap<String, u64> =
+            serde_json::from_value(revoked).unwrap_or_default();
+        revoked.extend(keys.iter().map(|(key, up_to_s)| (key.clone(), *up_to_s)));
+        // The broker keeps the later of two when it starts: that of its configuration, and what it was told.
+        let issued_s = claims.get("iat").and_then(Value::as_u64).unwrap_or(0);
+        let issued_s = now_s.max(issued_s.saturating_add(1));
+        sign(&operator, issued_s, fleet_claims(&pair(&self.seed)?, &revoked))
+    }
+
+    /// Credentials by which the broker is asked of itself, and told who is revoked, until `expires_s`.
     ///
     /// # Errors
     /// When nothing can be signed.
@@ -242,7 +296,6 @@ pub(crate) fn new_user() -> Result<(String, String), ErrorRecord> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jwt::signed_by;
 
     #[test]
     fn what_is_signed_is_of_its_issuer_and_says_who_may_what() {
@@ -262,10 +315,30 @@ mod tests {
         let account = account.public_key();
         assert!(founded.authority.agent("a", &account, 0, None).is_err(), "an account is no user");
         assert!(founded.authority.agent("a", "U", 0, None).is_err());
-        let Authority { seed, system, .. } = &founded.authority;
-        for secret in [seed, system] {
+        let Authority { seed, operator, system, .. } = &founded.authority;
+        for secret in [seed, operator, system] {
             assert!(!founded.config.contains(secret), "the broker has no secret");
         }
+    }
+
+    #[test]
+    fn what_was_revoked_before_stays_so_and_each_word_is_later_than_the_last() {
+        let founded = found("nats://127.0.0.1:4222", 1_000).unwrap();
+        let authority = &founded.authority;
+        let (operator, account) =
+            (pair(&authority.operator).unwrap(), authority.account().unwrap());
+        let first = founded.config.split_once(&format!("{account}: ")).unwrap().1;
+        let first = first.lines().next().unwrap();
+        let key = |name: &str, up_to_s| BTreeMap::from([(name.to_owned(), up_to_s)]);
+        let one = authority.revoking(first, &key("UA", 900), 1_000).unwrap();
+        let two = authority.revoking(&one, &key("UB", 901), 990).unwrap();
+        let claims = signed_by(&operator, &two).unwrap();
+        assert_eq!(claims["nats"]["revocations"], json!({ "UA": 900, "UB": 901 }));
+        assert_eq!((&claims["iat"], &claims["sub"]), (&json!(1_002), &json!(account)));
+        let before = signed_by(&operator, first).unwrap();
+        assert_eq!(claims["nats"]["limits"], before["nats"]["limits"], "all else is as it was");
+        let other = found("nats://127.0.0.1:4222", 1_000).unwrap().authority;
+        assert!(other.revoking(first, &key("UA", 900), 1_000).is_err());
     }
 
     #[test]

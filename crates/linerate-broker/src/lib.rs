@@ -24,6 +24,7 @@ pub mod lease;
 pub mod message;
 mod orders;
 mod results;
+mod revoke;
 mod streams;
 mod subject;
 mod walk;

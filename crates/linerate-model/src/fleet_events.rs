@@ -91,6 +91,13 @@ pub enum FleetEvent {
         /// When the broker lets it in no more; RFC 3339, UTC. Absent for no end.
         expires: Option<String>,
     },
+    /// An agent was taken away.
+    Revoked {
+        /// Its name.
+        agent: String,
+        /// The public halves of all keys that it had.
+        keys: Vec<String>,
+    },
     /// An agent did not do what it was asked for.
     Refused {
         /// On what ground.

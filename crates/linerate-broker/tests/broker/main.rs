@@ -5,4 +5,5 @@ mod events;
 mod health;
 mod leases;
 mod results;
+mod revoke;
 mod world;

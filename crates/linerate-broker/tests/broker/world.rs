@@ -35,7 +35,8 @@ impl World {
         std::fs::create_dir_all(&folder).unwrap();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let founded = found(&format!("nats://{listen}"), NOW_S).unwrap();
-        let server = Server { listen, store: folder.join("store"), tls: None };
+        let (store, accounts) = (folder.join("store"), folder.join("accounts"));
+        let server = Server { listen, store, accounts, tls: None };
         let config = folder.join("broker.conf");
         std::fs::write(&config, server.config(&founded.config)).unwrap();
         let operator = founded.authority.operator(NOW_S).unwrap();

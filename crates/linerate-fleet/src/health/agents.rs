@@ -47,7 +47,8 @@ fn silent(agent: &FleetAgent) -> Found {
             "its pairs are not measured, and what it has measured waits on its disk",
         )
         .of(&[name])
-        .run(format!("on {name}: systemctl status linerate-agent; journalctl -u linerate-agent")),
+        .run(format!("on {name}: systemctl status linerate-agent; journalctl -u linerate-agent"))
+        .run(format!("linerate fleet revoke DIR {name}, if it is not to come back")),
     ))
 }
 

@@ -48,6 +48,9 @@ fn words(event: &FleetEvent) -> (&'static str, String) {
             let until = expires.as_ref().map(|at| format!(", until {at}")).unwrap_or_default();
             ("enrolled", format!("{agent} with the key {key}{until}"))
         }
+        FleetEvent::Revoked { agent, keys } => {
+            ("revoked", format!("{agent} with the keys {}", keys.join(", ")))
+        }
         FleetEvent::Refused { ground, why, lease, turn } => {
             let turn = turn.as_ref().map(|turn| format!(" ({turn})")).unwrap_or_default();
             ("refused", format!("by {}, lease {lease}{turn}: {why}", ground.name()))
@@ -99,6 +102,7 @@ mod tests {
             ),
             entry("operator", FleetEvent::GivenBack { turn: turn.clone(), lease: 17 }),
             entry("operator", FleetEvent::Over { turn, lease: 18 }),
+            entry("operator", FleetEvent::Revoked { agent, keys: vec!["UA".into(), "UB".into()] }),
             entry("rack-1", FleetEvent::Went),
         ];
         let document = FleetEvents {
@@ -117,8 +121,9 @@ mod tests {
         2026-01-01T00:00:00Z  rack-1        refused     by policy, lease 17 (5f-1.0.1): it allows no test of tcp
         2026-01-01T00:00:00Z  operator      given back  lease 17 (5f-1.0.1)
         2026-01-01T00:00:00Z  operator      over        lease 18, not given back (5f-1.0.1)
+        2026-01-01T00:00:00Z  operator      revoked     rack-1 with the keys UA, UB
         2026-01-01T00:00:00Z  rack-1        went
-        7 events since 2025-12-31T00:00:00Z; 3 earlier ones left out; 1 not understood
+        8 events since 2025-12-31T00:00:00Z; 3 earlier ones left out; 1 not understood
         ");
     }
 }

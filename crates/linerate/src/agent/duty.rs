@@ -164,7 +164,7 @@ impl Duty {
     fn look(&mut self) {
         let refused = self.broker.is_refused();
         if refused && !self.refused {
-            log("the broker lets this agent in no more: its time may be over");
+            log("the broker lets this agent in no more: it was revoked, or its time is over");
         }
         self.refused = refused;
     }

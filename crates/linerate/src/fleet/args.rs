@@ -15,7 +15,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Setting;
 use linerate_runner::agent::Access;
 
-pub use self::agents::{DoctorArgs, EnrolArgs, EventsArgs, HostsArgs, InitArgs};
+pub use self::agents::{DoctorArgs, EnrolArgs, EventsArgs, HostsArgs, InitArgs, RevokeArgs};
 use super::webhook::Address;
 
 /// Many hosts measured with each other: all pairs, one against all or others, in rounds without conflict.
@@ -100,12 +100,15 @@ pub enum Verb {
   linerate fleet doctor fleet -v                               every note with its reasons
   linerate fleet doctor fleet --json                           (`linerate schema fleet-doctor`)\n"))]
     Doctor(DoctorArgs),
-    /// Prints what happened: leases granted and given back, tests refused, agents that were enrolled, came and
+    /// Prints what happened: leases granted and given back, tests refused, agents that were enrolled or revoked, came and
     /// went. The broker keeps it for 90 days.
     #[command(after_help = help::tools("  linerate fleet events fleet
   linerate fleet events fleet --since 90d --agent rack-1
   linerate fleet events fleet --json                           (`linerate schema fleet-events`)\n"))]
     Events(EventsArgs),
+    /// Takes an agent away for good: ends its connection, and lets it in no more. Its name can be enrolled again.
+    #[command(after_help = help::tools("  linerate fleet revoke fleet rack-3\n"))]
+    Revoke(RevokeArgs),
 }
 
 /// Who scrapes it must know the port beforehand.

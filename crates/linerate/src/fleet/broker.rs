@@ -57,7 +57,8 @@ pub fn credentials(folder: &Path) -> Result<Credentials, ErrorRecord> {
     Credentials::read(&path, &read(&path)?)
 }
 
-fn authority(folder: &Path) -> Result<Authority, ErrorRecord> {
+/// What signs, of a directory that `init` made.
+pub fn authority(folder: &Path) -> Result<Authority, ErrorRecord> {
     let path = folder.join("account.json");
     serde_json::from_str(&read(&path)?)
         .map_err(|e| unable(&format!("use the key in {}", path.display()), &e))
@@ -95,8 +96,8 @@ pub fn init(args: &InitArgs) -> Result<Exit, ErrorRecord> {
     let founded = found(&url, seconds())?;
     let operator = Credentials { ca, ..founded.authority.operator(seconds())? };
     let account = serde_json::to_string_pretty(&founded.authority).unwrap_or_default();
-    let config =
-        Server { listen: *listen, store: folder.join("jetstream"), tls }.config(&founded.config);
+    let (store, accounts) = (folder.join("jetstream"), folder.join("accounts"));
+    let config = Server { listen: *listen, store, accounts, tls }.config(&founded.config);
     for (name, text) in
         [("broker.conf", config), ("account.json", account), ("operator.json", operator.text())]
     {

@@ -75,7 +75,7 @@ fn is_about(event: &FleetEvent, name: &str, leases: &mut BTreeSet<u64>) -> bool 
         FleetEvent::GivenBack { lease, .. } | FleetEvent::Over { lease, .. } => {
             leases.remove(lease)
         }
-        FleetEvent::Enrolled { agent, .. } => agent == name,
+        FleetEvent::Enrolled { agent, .. } | FleetEvent::Revoked { agent, .. } => agent == name,
         FleetEvent::Refused { .. } | FleetEvent::Came { .. } | FleetEvent::Went => false,
     }
 }

@@ -12,6 +12,8 @@ mod hosts;
 pub mod metrics;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "nats")]
+mod revoke;
 mod schedule;
 mod serve;
 mod webhook;
@@ -61,10 +63,15 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Doctor(args) => doctor::run(args, look),
         #[cfg(feature = "nats")]
         Verb::Events(args) => events::run(args),
+        #[cfg(feature = "nats")]
+        Verb::Revoke(args) => revoke::run(args),
         #[cfg(not(feature = "nats"))]
-        Verb::Init(_) | Verb::Enrol(_) | Verb::Hosts(_) | Verb::Doctor(_) | Verb::Events(_) => {
-            Err(unbuilt("linerate fleet init"))
-        }
+        Verb::Init(_)
+        | Verb::Enrol(_)
+        | Verb::Hosts(_)
+        | Verb::Doctor(_)
+        | Verb::Events(_)
+        | Verb::Revoke(_) => Err(unbuilt("linerate fleet init")),
     }
 }
 

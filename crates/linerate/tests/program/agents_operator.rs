@@ -6,7 +6,7 @@ use linerate_testkit::peer::LONG;
 use serde_json::Value;
 
 use crate::schema;
-use crate::support::agents::{ANYTHING, Fleet};
+use crate::support::agents::{ANYTHING, Agent, Fleet};
 use crate::support::{Ran, linerate, wait_for};
 
 /// The document of a verb, which is one of its schema.
@@ -154,4 +154,51 @@ fn what_happened_is_kept_with_who_and_why() {
     assert!(of_a.len() == 7 && of_a.iter().all(|(by, ..)| by != "b"), "{of_a:?}");
     let shown = linerate(None, &["fleet", "events", &dir, "--since", "1h"]);
     assert!(shown.out.contains("by policy, lease"), "{}", shown.out);
+}
+
+#[test]
+fn an_agent_that_is_revoked_is_gone_and_stays_away() {
+    let Some(mut fleet) = Fleet::new("revoked", &["a", "b", "c"]) else { return };
+    let dir = fleet.dir();
+    let ran = linerate(None, &["fleet", "revoke", &dir, "a"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("a is revoked"), "{}", ran.err);
+    let test = ["rr", "-t", "300ms"];
+    let gone = fleet.run("a,b", &["--retries", "0"], &test);
+    assert_eq!(gone.code, 1, "{}\n{}", gone.err, gone.out);
+    assert!(gone.out.contains("cannot tell the agent a"), "{}", gone.out);
+    let names = |fleet: &Fleet| {
+        let ran = linerate(None, &["fleet", "hosts", &fleet.dir(), "--json"]);
+        let value = document(&ran, "fleet-hosts");
+        let all = value["agents"].as_array().expect("agents").iter();
+        all.filter_map(|agent| agent["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&fleet), ["b", "c"]);
+    let again = linerate(None, &["fleet", "revoke", &dir, "a"]);
+    assert_eq!(again.code, 3, "{}", again.err);
+    // Neither as the process that it is nor as another one, nor once the broker has lost all its files.
+    fleet.agents[0].said("the broker lets this agent in no more");
+    fleet.agents.remove(0).kill();
+    let mut revoked = Agent::start(&fleet.folder, "a");
+    assert!(wait_for(LONG, || revoked.has_ended()), "{}", revoked.log());
+    fleet.nats.kill();
+    for lost in ["jetstream", "accounts"] {
+        std::fs::remove_dir_all(fleet.folder.join("fleet").join(lost)).expect("files");
+    }
+    fleet.nats.again();
+    assert!(wait_for(LONG, || linerate(None, &["fleet", "hosts", &dir]).code == 0));
+    fleet.seen("b", "");
+    fleet.seen("c", "");
+    revoked = Agent::start(&fleet.folder, "a");
+    assert!(wait_for(LONG, || revoked.has_ended()), "{}", revoked.log());
+    assert_eq!(names(&fleet), ["b", "c"]);
+    // The others go on.
+    let words = fleet.words_to("others.db", "b,c", &[], &test);
+    let others = linerate(None, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(others.code, 0, "{}\n{}", others.err, others.out);
+    // The name can be given to a host again.
+    std::fs::remove_dir_all(fleet.folder.join("a")).expect("its state");
+    fleet.enrol("a");
+    fleet.agents.push(Agent::start(&fleet.folder, "a"));
+    fleet.seen("a", "");
 }

@@ -93,3 +93,14 @@ pub struct HostsArgs {
     #[arg(short = 'J', long)]
     pub json: bool,
 }
+
+/// What `revoke` takes.
+#[derive(Debug, Clone, Args)]
+pub struct RevokeArgs {
+    /// What `fleet init` made.
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The agent.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}

@@ -49,6 +49,10 @@ impl Agent {
         assert!(self.child.wait().expect("it ends").success(), "{}", self.log());
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_some())
+    }
+
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
