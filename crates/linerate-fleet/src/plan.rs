@@ -187,7 +187,7 @@ pub struct Fleet {
     places: BTreeMap<String, usize>,
     groups: BTreeMap<String, Vec<usize>>,
     shared: Vec<Shared>,
-    at_once: bool,
+    may_meet: bool,
 }
 
 impl Fleet {
@@ -209,7 +209,7 @@ impl Fleet {
             }
         }
         let (groups, shared) = (BTreeMap::new(), Vec::new());
-        Ok(Self { hosts, places, groups, shared, at_once: false })
+        Ok(Self { hosts, places, groups, shared, may_meet: false })
     }
 
     /// Names of the hosts, in their order.
@@ -253,12 +253,12 @@ impl Fleet {
 
     /// Lets tests meet: a pair takes its client alone from now on, and neither its server nor what hosts share.
     pub fn meet(&mut self) {
-        self.at_once = true;
+        self.may_meet = true;
     }
 
     /// Whether tests may meet.
-    pub fn at_once(&self) -> bool {
-        self.at_once
+    pub fn may_meet(&self) -> bool {
+        self.may_meet
     }
 
     /// The hosts behind names of hosts and groups, each once, in the order they were said.
@@ -285,12 +285,12 @@ impl Fleet {
     /// [meet](Self::meet) that is its client.
     pub fn resources(&self, pair: Pair) -> BTreeSet<Resource> {
         let both = [pair.from, pair.to];
-        let ends = if self.at_once { &both[..1] } else { &both };
+        let ends = if self.may_meet { &both[..1] } else { &both };
         let own = ends.iter().filter_map(|host| self.hosts.get(*host)).map(|name| {
             let name = name.clone();
             Resource { kind: ResourceKind::Host, name }
         });
-        let shared = self.shared.iter().filter(|_| !self.at_once).filter(|shared| {
+        let shared = self.shared.iter().filter(|_| !self.may_meet).filter(|shared| {
             let ends = [pair.from, pair.to].map(|host| shared.hosts.contains(&host));
             match shared.resource.kind {
                 ResourceKind::Link => ends[0] != ends[1],

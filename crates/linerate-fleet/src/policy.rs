@@ -179,15 +179,9 @@ impl Policy {
         words.push(match &self.peers {
             None => "with all".to_owned(),
             Some(peers) if peers.is_empty() => "with nobody".to_owned(),
-            Some(peers) => {
-                let named: Vec<&str> = peers.iter().take(MOST_NAMED).map(String::as_str).collect();
-                let more = match peers.len().saturating_sub(MOST_NAMED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("with {}{more}", named.join(", "))
-            }
+            Some(peers) => format!("with {}", some(peers)),
         });
+        words.extend((!self.settings.is_empty()).then(|| format!("sets {}", some(&self.settings))));
         let hours: Vec<String> = self.hours.iter().map(ToString::to_string).collect();
         words.extend((!hours.is_empty()).then(|| hours.join(", ")));
         words.join("; ")
@@ -202,6 +196,16 @@ impl Policy {
     pub fn max_rate(&self) -> Option<BitRate> {
         self.max_rate
     }
+}
+
+/// The first names of a list, and how many more there are.
+fn some(names: &[String]) -> String {
+    let named: Vec<&str> = names.iter().take(MOST_NAMED).map(String::as_str).collect();
+    let more = match names.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", named.join(", "))
 }
 
 /// The largest rate of a direction that is asked for, in bits of payload per second; nothing where it is as fast as
@@ -316,6 +320,8 @@ mod tests {
         let words = |text: &str| Policy::read(text).unwrap().words();
         let expected = "udp, rr; 10 s; 1.000 Mbit/s; 2 streams; with b, c; 22:00-06:00";
         assert_eq!(words(FILE), expected);
+        let sets = words(&format!("{FILE}\nsettings = [\"mtu\", \"offload.gro\"]"));
+        assert_eq!(sets, expected.replace("; 22", "; sets mtu, offload.gro; 22"));
         let free = FILE.replace("\"1M\"", "\"max\"").replace("\"b\"", "\"*\"");
         let free = free.replace("max_streams = 2", "").replace("hours = \"22:00-06:00\"", "");
         assert_eq!(words(&free), "udp, rr; 10 s; any rate; 1 stream; with all");

@@ -46,7 +46,7 @@ pub struct Written {
     /// Each pair the other way as well.
     pub each_way: bool,
     /// Tests may meet at a server.
-    pub at_once: bool,
+    pub may_meet: bool,
     /// The test as words of a command line, without a host.
     pub test: Vec<String>,
     /// The figure that is kept of each test, where it is said.
@@ -98,7 +98,7 @@ pub fn read(text: &str) -> Result<Written, PlanError> {
         share: share.into_iter().collect(),
         pairs: pairs.parse()?,
         each_way,
-        at_once,
+        may_meet: at_once,
         test: words(test)?,
         metric,
         set: settings,
@@ -180,11 +180,11 @@ impl Written {
             let (name, hosts) = at_fault.copied().unwrap_or(first);
             fleet.group(name, hosts)?;
         }
-        if self.at_once {
+        if self.may_meet {
             fleet.meet();
         }
         for (resource, hosts) in &self.share {
-            if self.at_once {
+            if self.may_meet {
                 let why = "tests that may all meet share it with any number of others";
                 let what = format!("cannot use the resource `{resource}`");
                 return Err(PlanError { what, why: why.to_owned(), hint: None });

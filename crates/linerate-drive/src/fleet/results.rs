@@ -44,7 +44,7 @@ impl Head {
             command: asked.command.clone(),
             hosts: asked.fleet.hosts().to_vec(),
             pairs: asked.pairs.iter().map(|pair| (pair.from, pair.to)).collect(),
-            at_once: asked.fleet.at_once(),
+            at_once: asked.fleet.may_meet(),
             test: asked.test.clone(),
             set: asked.set.clone(),
             metric: metric.name.to_owned(),

@@ -35,7 +35,7 @@ impl Wanted {
         let first = asked.pairs.first().and_then(|pair| asked.hosts.get(pair.to));
         let first = first.ok_or_else(|| refused("there is no pair", &[]))?;
         let Understood { test, time, notes } = towards(&asked.test, first)?;
-        if asked.fleet.at_once() && !asked.set.is_empty() {
+        if asked.fleet.may_meet() && !asked.set.is_empty() {
             let why = "a host on which something is set is in one test at a time";
             return Err(refused(why, &["without --at-once, or set it beforehand"]));
         }

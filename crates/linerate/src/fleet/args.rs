@@ -91,7 +91,7 @@ pub enum Verb {
     /// Prints the agents of a broker: when each was heard last, what no store has of its results, what its host has, and
     /// what its owner allows.
     #[command(after_help = help::tools("  linerate fleet hosts fleet
-  linerate fleet hosts fleet --host rack-1                     all that is known of it
+  linerate fleet hosts fleet rack-1                            all that is known of it
   linerate fleet hosts fleet --json                            (`linerate schema fleet-hosts`)\n"))]
     Hosts(HostsArgs),
     /// Looks at the broker and its agents: who is silent, what waits, what ends soon, what is set badly. Changes nothing.
@@ -103,7 +103,7 @@ pub enum Verb {
     /// Prints what happened: leases granted and given back, tests refused, agents that were enrolled or revoked, came and
     /// went. The broker keeps it for 90 days.
     #[command(after_help = help::tools("  linerate fleet events fleet
-  linerate fleet events fleet --since 90d --agent rack-1
+  linerate fleet events fleet rack-1 --since 90d
   linerate fleet events fleet --json                           (`linerate schema fleet-events`)\n"))]
     Events(EventsArgs),
     /// Takes an agent away for good: ends its connection, and lets it in no more. Its name can be enrolled again.
@@ -158,16 +158,16 @@ pub struct Measured {
     pub retries: u32,
     /// Figure of each test, as `linerate compare --metric` [default: received_bps, of rr
     /// transactions_per_second].
-    #[arg(long, value_name = "NAME", conflicts_with = "plan")]
+    #[arg(long, value_name = "NAME", conflicts_with = "plan_file")]
     pub metric: Option<String>,
     /// Set this on both hosts of a test while it lasts: a name of docs/settings.md with its value, as offload.gro=off.
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan", value_parser = setting)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan_file", value_parser = setting)]
     pub set: Vec<Setting>,
     /// The test: udp, tcp or rr with its options, without a host.
     #[arg(
         value_name = "TEST",
-        required_unless_present = "plan",
-        conflicts_with = "plan",
+        required_unless_present = "plan_file",
+        conflicts_with = "plan_file",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
@@ -237,14 +237,14 @@ fn length(text: &str) -> Result<u64, String> {
 #[derive(Debug, Clone, Args)]
 pub struct Who {
     /// A file that says all this and the test, in their place.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "pairs", "each_way", "at_once", "group", "share"])]
-    pub plan: Option<PathBuf>,
+    #[arg(long = "plan", value_name = "FILE", conflicts_with_all = ["hosts", "pairs", "each_way", "at_once", "group", "share"])]
+    pub plan_file: Option<PathBuf>,
     /// The hosts: HOST or HOST:PORT, an IPv6 address with a port in brackets.
     #[arg(
         long,
         value_name = "HOST,HOST…",
         value_delimiter = ',',
-        required_unless_present = "plan"
+        required_unless_present = "plan_file"
     )]
     pub hosts: Vec<String>,
     /// Which are measured with which: all, star=H (H with each other one), bipartite=A,B/C,D (each of the first
@@ -286,14 +286,14 @@ fn refused(error: PlanError) -> ErrorRecord {
 impl Who {
     /// What the options say, or the file of --plan in their place.
     pub fn written(&self) -> Result<Written, ErrorRecord> {
-        let Some(path) = &self.plan else {
+        let Some(path) = &self.plan_file else {
             return Ok(Written {
                 hosts: self.hosts.clone(),
                 groups: self.group.clone(),
                 share: self.share.clone(),
                 pairs: self.pairs.clone(),
                 each_way: self.each_way,
-                at_once: self.at_once,
+                may_meet: self.at_once,
                 test: Vec::new(),
                 metric: None,
                 set: Vec::new(),

@@ -13,13 +13,14 @@ use linerate_broker::keys::{Authority, found};
 use linerate_broker::{Broker, Credentials, Enrolled, is_name};
 use linerate_drive::keep::replace_secret;
 use linerate_model::exit::Exit;
-use linerate_model::fleet_events::FleetEvent;
+use linerate_model::fleet_events::{FleetEvent, FleetSaid};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::clock;
+use linerate_runner::random::random;
+use linerate_wire::native::auth::to_hex;
 use tokio::runtime::Runtime;
 
 use super::args::{EnrolArgs, InitArgs};
-use super::events::say;
 use crate::agent::words::seconds;
 use crate::output;
 
@@ -72,6 +73,12 @@ pub fn system(folder: &Path, own: &Credentials) -> Result<Credentials, ErrorReco
     let system = authority(folder)?
         .system(now_s.saturating_sub(MARGIN_S), now_s.saturating_add(MARGIN_S))?;
     Ok(Credentials { ca: own.ca.clone(), ..system })
+}
+
+/// Says that something happened to an agent.
+pub async fn say(broker: &Broker, agent: &str, event: FleetEvent) -> Result<(), ErrorRecord> {
+    let said = FleetSaid { at: clock::wall().to_string(), event };
+    broker.say(agent, &to_hex(&random::<16>()), &said).await
 }
 
 /// `init`.

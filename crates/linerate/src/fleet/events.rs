@@ -5,13 +5,11 @@ use std::collections::{BTreeSet, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use linerate_broker::Broker;
 use linerate_model::exit::Exit;
-use linerate_model::fleet_events::{FORMAT, FleetEntry, FleetEvent, FleetEvents, FleetSaid};
+use linerate_model::fleet_events::{FORMAT, FleetEntry, FleetEvent, FleetEvents};
 use linerate_model::record::{ErrorRecord, ProgramFacts};
 use linerate_report::fleet::events::text;
 use linerate_report::run::json;
 use linerate_runner::clock;
-use linerate_runner::random::random;
-use linerate_wire::native::auth::to_hex;
 
 use super::args::EventsArgs;
 use super::broker::{credentials, millis, runtime};
@@ -78,10 +76,4 @@ fn is_about(event: &FleetEvent, name: &str, leases: &mut BTreeSet<u64>) -> bool 
         FleetEvent::Enrolled { agent, .. } | FleetEvent::Revoked { agent, .. } => agent == name,
         FleetEvent::Refused { .. } | FleetEvent::Came { .. } | FleetEvent::Went => false,
     }
-}
-
-/// Says that something happened to an agent.
-pub async fn say(broker: &Broker, agent: &str, event: FleetEvent) -> Result<(), ErrorRecord> {
-    let said = FleetSaid { at: clock::wall().to_string(), event };
-    broker.say(agent, &to_hex(&random::<16>()), &said).await
 }

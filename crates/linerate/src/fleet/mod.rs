@@ -101,7 +101,7 @@ fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
     }
     let (count, rounds, least) = (pairs.len(), rounds.len(), least(&takes));
     out.push_str(&format!("{count} pairs in {rounds} rounds; no plan has fewer than {least}\n"));
-    if who.plan.is_some() {
+    if who.plan_file.is_some() {
         let asked = asked_for((fleet, pairs), &[], written)?;
         let test_s = time_of_test(&asked)?.as_secs_f64();
         let [test, all] = [test_s, test_s * rounds as f64].map(span);
@@ -144,7 +144,7 @@ impl Records {
 fn asked(measured: &Measured, times: u32, keep: Option<Keep>) -> Result<Asked, ErrorRecord> {
     let written = measured.who.written()?;
     let key = measured.key_file.as_deref().map(key::read).transpose()?;
-    let written = match measured.who.plan {
+    let written = match measured.who.plan_file {
         Some(_) => written,
         None => Written {
             test: measured.test.clone(),
@@ -227,7 +227,7 @@ fn reached(
 ) -> Result<FleetDocument, ErrorRecord> {
     match nats {
         None => work(&by_network, tell),
-        Some(_) if asked.fleet.at_once() => {
+        Some(_) if asked.fleet.may_meet() => {
             let hint = "direct connections: --key-file in the place of --nats";
             let why = "an agent is in one test at a time";
             Err(usage::error("cannot measure all pairs at once", why, &[hint]))

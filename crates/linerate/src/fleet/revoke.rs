@@ -13,8 +13,7 @@ use linerate_model::fleet_events::FleetEvent;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use super::args::RevokeArgs;
-use super::broker::{authority, credentials, millis, runtime, system};
-use super::events::say;
+use super::broker::{authority, credentials, millis, runtime, say, system};
 use crate::agent::words::seconds;
 
 /// Runs the verb.

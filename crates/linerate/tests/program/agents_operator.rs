@@ -39,14 +39,14 @@ fn all_that_a_host_has_is_shown() {
     assert_eq!(said["inventory"]["kernel"], kernel.trim(), "{value}");
     assert!(said["inventory"]["cores"].as_u64() > Some(0), "{value}");
     assert_eq!(said.get("nat"), None, "a broker on the same host says nothing of NAT: {value}");
-    let shown = linerate(None, &["fleet", "hosts", &dir, "--host", "a"]);
+    let shown = linerate(None, &["fleet", "hosts", &dir, "a"]);
     assert_eq!(shown.code, 0, "{}", shown.err);
     assert!(shown.out.starts_with("agent    a: "), "{}", shown.out);
     assert!(shown.out.contains("\npolicy   udp, tcp, rr; 60 s; any rate"), "{}", shown.out);
     assert!(!shown.out.contains("agent    b"), "{}", shown.out);
     let all = linerate(None, &["fleet", "hosts", &dir, "-v"]);
     assert!(all.out.contains("\nagent    b: "), "{}", all.out);
-    let nobody = linerate(None, &["fleet", "hosts", &dir, "--host", "c"]);
+    let nobody = linerate(None, &["fleet", "hosts", &dir, "c"]);
     assert_eq!(nobody.code, 3, "{}", nobody.err);
 }
 
@@ -150,7 +150,7 @@ fn what_happened_is_kept_with_who_and_why() {
     let leases: Vec<&Value> = granted.map(|(_, _, event)| &event["lease"]).collect();
     assert!(leases.contains(&&refused["lease"]), "{all:?}");
     assert_eq!(all[0].1, "enrolled", "in order: {all:?}");
-    let of_a = events(&dir, &["--agent", "a"]);
+    let of_a = events(&dir, &["a"]);
     assert!(of_a.len() == 7 && of_a.iter().all(|(by, ..)| by != "b"), "{of_a:?}");
     let shown = linerate(None, &["fleet", "events", &dir, "--since", "1h"]);
     assert!(shown.out.contains("by policy, lease"), "{}", shown.out);

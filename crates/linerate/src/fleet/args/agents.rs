@@ -66,12 +66,12 @@ pub struct EventsArgs {
     /// What `fleet init` made.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
+    /// Only what this agent said, and what concerns it.
+    #[arg(value_name = "NAME")]
+    pub agent: Option<String>,
     /// How far back.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = super::length)]
     pub since: u64,
-    /// Only what this agent said, and what concerns it.
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<String>,
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -84,7 +84,7 @@ pub struct HostsArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// All that is known of this agent.
-    #[arg(long, value_name = "NAME")]
+    #[arg(value_name = "NAME")]
     pub host: Option<String>,
     /// All that is known of each.
     #[arg(short, long)]
