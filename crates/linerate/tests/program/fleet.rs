@@ -91,7 +91,7 @@ fn every_pair_of_real_hosts_has_its_figure() {
 
 #[test]
 fn a_plan_says_what_options_say() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fleet-two-sites.toml");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fleets/two-sites.toml");
     let ran = linerate(None, &["fleet", "explain", "--plan", example]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let end = ran.out.lines().rev().take(2).collect::<Vec<_>>();
