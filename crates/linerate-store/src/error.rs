@@ -1,35 +1,35 @@
 //! What can go wrong with a store.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-/// Why a store cannot be read or written.
+/// Why a store cannot be read or written. Each says which.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process writes it.
     #[error("another process works on {0}")]
-    Locked(PathBuf),
+    Locked(String),
     /// It is there already.
     #[error("{0} is there already")]
-    Exists(PathBuf),
+    Exists(String),
     /// Not one of ours.
     #[error("{0} is no store of a linerate campaign: {1}")]
-    Foreign(PathBuf, String),
+    Foreign(String, String),
     /// A newer version of linerate made it.
     #[error("{0} has schema {1}, and this version of linerate knows {known}", known = crate::SCHEMA_VERSION)]
-    Version(PathBuf, i32),
+    Version(String, i32),
     /// Its content is not what was written.
     #[error("{0} is damaged: {1}")]
-    Damaged(PathBuf, String),
+    Damaged(String, String),
     /// The system reports.
-    #[error("cannot {what} {path}: {why}")]
+    #[error("cannot {what} {place}: {why}")]
     Io {
         /// What was tried.
         what: &'static str,
         /// On what.
-        path: PathBuf,
+        place: String,
         /// Why it failed.
         why: String,
         /// There is no room on the disk.
@@ -42,12 +42,12 @@ impl StoreError {
         let code = error.sqlite_error_code();
         match code {
             Some(ErrorCode::NotADatabase) => {
-                Self::Foreign(path.to_owned(), "it is no SQLite file".into())
+                Self::Foreign(shown(path), "it is no SQLite file".into())
             }
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged(path.to_owned(), error.to_string()),
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged(shown(path), error.to_string()),
             _ => Self::Io {
                 what,
-                path: path.to_owned(),
+                place: shown(path),
                 why: error.to_string(),
                 full: code == Some(ErrorCode::DiskFull),
             },
@@ -56,8 +56,12 @@ impl StoreError {
 
     pub(crate) fn io(what: &'static str, path: &Path, error: &std::io::Error) -> Self {
         let full = error.kind() == std::io::ErrorKind::StorageFull;
-        Self::Io { what, path: path.to_owned(), why: error.to_string(), full }
+        Self::Io { what, place: shown(path), why: error.to_string(), full }
     }
+}
+
+pub(crate) fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// One place where the file is not as it was written.

@@ -48,7 +48,7 @@ impl Reader {
         let found = found.map_err(|e| StoreError::sqlite("read", &self.path, &e))?;
         found.transpose().map_err(|what| {
             let damage = Damage { table: "run", row: Some(id), what };
-            StoreError::Damaged(self.path.clone(), damage.to_string())
+            self.damaged(&damage)
         })
     }
 }

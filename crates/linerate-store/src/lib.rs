@@ -1,4 +1,5 @@
-//! Keeps and finds run records: one SQLite file per campaign.
+//! Keeps and finds run records: one SQLite file per campaign. Results of a fleet are in such a file as well, or
+//! where its user says so ([`Place`]).
 //!
 //! What is promised: when [`Campaign::keep_run`] or [`Campaign::keep`] returns, the run or event is
 //! on stable storage (WAL, `synchronous=FULL`, then the log is folded into the file and cut), as far
@@ -15,6 +16,7 @@ mod follow;
 mod lock;
 mod meta;
 pub mod outbox;
+mod place;
 mod read;
 mod row;
 mod write;
@@ -22,6 +24,7 @@ mod write;
 pub use error::{Damage, StoreError};
 pub use lock::is_locked;
 pub use meta::{Deleted, Meta};
+pub use place::{Place, StoreReader, StoreWriter};
 pub use read::Reader;
 pub use write::Campaign;
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::StoreError;
+use crate::error::shown;
 
 /// Readers that ask whether a writer is there hold the lock for microseconds.
 const TRIES: u32 = 50;
@@ -45,7 +46,7 @@ pub(crate) fn take(store: &Path) -> Result<Lock, StoreError> {
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", &path, &e)),
         }
     }
-    Err(StoreError::Locked(store.to_owned()))
+    Err(StoreError::Locked(shown(store)))
 }
 
 /// Whether a process writes this store now.

@@ -22,6 +22,33 @@ pub struct Meta {
     pub version: String,
 }
 
+impl Meta {
+    /// By the names of the fields.
+    pub(crate) fn rows(&self) -> [(&'static str, String); 6] {
+        [
+            ("name", self.name.clone()),
+            ("plan", self.plan.clone()),
+            ("plan_path", self.plan_path.to_string_lossy().into_owned()),
+            ("seed", self.seed.to_string()),
+            ("created", self.created.clone()),
+            ("version", self.version.clone()),
+        ]
+    }
+
+    /// Of these rows.
+    pub(crate) fn of(rows: &BTreeMap<String, String>) -> Result<Self, String> {
+        let get = |key: &str| rows.get(key).cloned().ok_or_else(|| format!("meta has no `{key}`"));
+        Ok(Self {
+            name: get("name")?,
+            plan: get("plan")?,
+            plan_path: get("plan_path")?.into(),
+            seed: get("seed")?.parse().map_err(|_| "the seed is no number")?,
+            created: get("created")?,
+            version: get("version")?,
+        })
+    }
+}
+
 /// Key of [`Deleted`] in the table `meta`.
 pub(crate) const DELETED: &str = "deleted";
 

@@ -7,6 +7,7 @@ use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use crate::error::shown;
 use crate::meta::{Deleted, Meta};
 use crate::row::{self, RunRow};
 use crate::{APPLICATION_ID, Damage, SCHEMA_VERSION, StoreError, lock};
@@ -94,11 +95,11 @@ impl Reader {
         };
         if number("application_id")? != APPLICATION_ID {
             let why = "it is another program's SQLite file, or its header is damaged".into();
-            return Err(StoreError::Foreign(self.path.clone(), why));
+            return Err(StoreError::Foreign(shown(&self.path), why));
         }
         match number("user_version")? {
             SCHEMA_VERSION => Ok(()),
-            other => Err(StoreError::Version(self.path.clone(), other)),
+            other => Err(StoreError::Version(shown(&self.path), other)),
         }
     }
 
@@ -108,22 +109,7 @@ impl Reader {
         if let Some(damage) = damage.first() {
             return Err(self.damaged(damage));
         }
-        let get = |key: &str| {
-            found.get(key).cloned().ok_or_else(|| {
-                StoreError::Damaged(self.path.clone(), format!("meta has no `{key}`"))
-            })
-        };
-        let seed = get("seed")?
-            .parse()
-            .map_err(|_| StoreError::Damaged(self.path.clone(), "the seed is no number".into()))?;
-        Ok(Meta {
-            name: get("name")?,
-            plan: get("plan")?,
-            plan_path: get("plan_path")?.into(),
-            seed,
-            created: get("created")?,
-            version: get("version")?,
-        })
+        Meta::of(&found).map_err(|what| StoreError::Damaged(shown(&self.path), what))
     }
 
     /// What was deleted; nothing of most stores.
@@ -219,8 +205,8 @@ impl Reader {
         (lost.unsigned_abs(), filled.values().map(|n| n - 1).sum())
     }
 
-    fn damaged(&self, damage: &Damage) -> StoreError {
-        StoreError::Damaged(self.path.clone(), damage.to_string())
+    pub(crate) fn damaged(&self, damage: &Damage) -> StoreError {
+        StoreError::Damaged(shown(&self.path), damage.to_string())
     }
 
     pub(crate) fn whole<T>(

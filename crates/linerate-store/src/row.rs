@@ -70,13 +70,17 @@ impl RunRow {
     }
 
     pub(crate) fn run(self) -> Result<StoredRun, String> {
-        let mut run: StoredRun = serde_json::from_str(&self.body).map_err(|e| e.to_string())?;
-        if RunState::of(&self.state) != Some(run.state) {
-            return Err(format!("state `{}`", self.state));
-        }
-        run.record = self.record;
-        Ok(run)
+        parsed(&self.state, &self.body, self.record)
     }
+}
+
+/// The run of a row.
+pub(crate) fn parsed(state: &str, body: &str, record: Option<String>) -> Result<StoredRun, String> {
+    let run: StoredRun = serde_json::from_str(body).map_err(|e| e.to_string())?;
+    if RunState::of(state) != Some(run.state) {
+        return Err(format!("state `{state}`"));
+    }
+    Ok(StoredRun { record, ..run })
 }
 
 pub(crate) fn head_sum(slots: i64, events: i64, runs: i64) -> Sum {

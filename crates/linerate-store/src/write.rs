@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use linerate_model::campaign::{Event, Slot, StoredRun};
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
+use crate::error::shown;
 use crate::lock::Lock;
 use crate::meta::{DELETED, Deleted};
 use crate::row::{self, RunRow};
@@ -26,7 +27,7 @@ impl Campaign {
     pub fn create(path: &Path, meta: &Meta, slots: &[Slot]) -> Result<Self, StoreError> {
         let held = lock::take(path)?;
         if path.exists() {
-            return Err(StoreError::Exists(path.to_owned()));
+            return Err(StoreError::Exists(shown(path)));
         }
         let draft = lock::beside(path, ".new");
         for end in ["", "-wal", "-shm", "-journal"] {
@@ -72,7 +73,7 @@ impl Campaign {
         let campaign = Self { connection, path: path.to_owned(), broken: false, _lock: held };
         let reader = campaign.reader()?;
         if let Some(damage) = reader.check().first() {
-            return Err(StoreError::Damaged(path.to_owned(), damage.to_string()));
+            return Err(StoreError::Damaged(shown(path), damage.to_string()));
         }
         drop(reader);
         truncate_wal(&campaign.connection);
@@ -143,7 +144,7 @@ impl Campaign {
         if self.broken {
             return Err(StoreError::Io {
                 what: "write to",
-                path: self.path.clone(),
+                place: shown(&self.path),
                 why: "an earlier write failed; what of it is on the disk is not known".into(),
                 full: false,
             });
@@ -186,14 +187,7 @@ fn fill(connection: &mut Connection, meta: &Meta, slots: &[Slot]) -> rusqlite::R
     transaction.execute_batch(SCHEMA)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    for (key, value) in [
-        ("name", &meta.name),
-        ("plan", &meta.plan),
-        ("plan_path", &meta.plan_path.to_string_lossy().into_owned()),
-        ("seed", &meta.seed.to_string()),
-        ("created", &meta.created),
-        ("version", &meta.version),
-    ] {
+    for (key, value) in meta.rows() {
         let sum = row::sum("meta", &[key.as_bytes(), value.as_bytes()]);
         transaction.execute(
             "INSERT INTO meta (key, value, sum) VALUES (?1, ?2, ?3)",

@@ -1,21 +1,20 @@
-//! A file of results that is read again while a run writes it: only what came since is read, and all of it is judged.
+//! A file or database of results that is read again while a run writes it: only what came since is read, and all of it is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::fleet_now::{FleetNow, FleetTest, FleetTestEnd};
 use linerate_model::record::ErrorRecord;
-use linerate_store::{Deleted, Reader, is_locked};
+use linerate_store::{Deleted, Place};
 
 use super::NO_ANSWER;
 use super::keep::{Log, deleted_of, fault, head_of};
 use super::results::{self, Head};
 
-/// A file of results, and what was read of it.
+/// A file or database of results, and what was read of it.
 pub struct Followed {
-    path: PathBuf,
+    place: Place,
     /// None before it was read, and where it could not be.
     read: Option<Read>,
 }
@@ -28,22 +27,22 @@ struct Read {
     events: Vec<(String, Event)>,
     /// Without their records, and whether each has one.
     runs: Vec<(StoredRun, bool)>,
-    /// Whether a run writes the file.
+    /// Whether a run writes it.
     running: bool,
 }
 
 impl Followed {
-    /// Reads a file for the first time.
+    /// Reads a place for the first time.
     ///
     /// # Errors
     /// When it cannot be read, or holds something else.
-    pub fn open(path: &Path) -> Result<(Self, FleetNow), ErrorRecord> {
-        let mut followed = Self { path: path.to_owned(), read: None };
+    pub fn open(place: &Place) -> Result<(Self, FleetNow), ErrorRecord> {
+        let mut followed = Self { place: place.clone(), read: None };
         let now = followed.read()?.0.now();
         Ok((followed, now))
     }
 
-    /// What the file says, if that is something else than when it was looked at last, or it could not be read then.
+    /// What is kept there, if that is something else than when it was looked at last, or it could not be read then.
     ///
     /// # Errors
     /// As [`Self::open`]; it may be looked at again.
@@ -56,20 +55,20 @@ impl Followed {
     fn read(&mut self) -> Result<(&Read, bool), ErrorRecord> {
         let last = self.read.take();
         // Before the rest: a run that ends meanwhile is seen at the next look.
-        let running = is_locked(&self.path);
-        let fault = |error| fault(error, &self.path);
-        let reader = Reader::open(&self.path).map_err(fault)?;
+        let fault = |error| fault(error, &self.place);
+        let running = self.place.is_locked().map_err(fault)?;
+        let mut reader = self.place.read().map_err(fault)?;
         let (events, runs) = reader.counts().map_err(fault)?;
-        let head = head_of(&reader, &self.path)?;
+        let head = head_of(&mut *reader, &self.place)?;
         let deleted = reader.deleted().map_err(fault)?;
-        // Another file may have taken its place, or what was read of this one is deleted.
+        // Another file or database may have taken its place, or what was read of this one is deleted.
         let last = last.filter(|last| last.head == head && last.deleted.0 == deleted);
         let last = last.filter(|last| last.all_events() <= events && last.all_runs() <= runs);
         let was = last.as_ref().map(|last| (last.events.len(), last.runs.len(), last.running));
         let mut read = match last {
             Some(last) => last,
             None => {
-                let deleted = (deleted, deleted_of(&reader, &self.path, &head)?);
+                let deleted = (deleted, deleted_of(&mut *reader, &self.place, &head)?);
                 Read { head, deleted, events: vec![], runs: vec![], running }
             }
         };
@@ -144,11 +143,11 @@ fn seconds(date: &str) -> Option<f64> {
     date.parse::<Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3)
 }
 
-/// The record of the test of this number in a file of results, as JSON; none where there is none.
+/// The record of the test of this number, as JSON; none where there is none.
 ///
 /// # Errors
-/// When the file cannot be read.
-pub fn record(path: &Path, number: u64) -> Result<Option<String>, ErrorRecord> {
-    let found = Reader::open(path).and_then(|reader| reader.run(number));
-    Ok(found.map_err(|error| fault(error, path))?.and_then(|run| run.record))
+/// When the place cannot be read.
+pub fn record(place: &Place, number: u64) -> Result<Option<String>, ErrorRecord> {
+    let found = place.read().and_then(|mut reader| reader.run(number));
+    Ok(found.map_err(|error| fault(error, place))?.and_then(|run| run.record))
 }

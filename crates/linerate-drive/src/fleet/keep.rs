@@ -1,9 +1,9 @@
-//! Results of a fleet in a file: each is kept before what it was measured with is used again, so that a run that was
-//! killed can go on. The file is a store as a campaign's; its plan is what was asked for, as JSON, and a slot is a pair
-//! at one of the times.
+//! Results of a fleet in a file or a database: each is kept before what it was measured with is used again, so that a
+//! run that was killed can go on. The file is a store as a campaign's; its plan is what was asked for, as JSON, and a slot
+//! is a pair at one of the times.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use linerate_fleet::coordinator::{Ending, Event as Happened};
 use linerate_fleet::lease::Epoch;
@@ -11,7 +11,7 @@ use linerate_fleet::matrix::Cell;
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
-use linerate_store::{Campaign, Meta, Reader, StoreError};
+use linerate_store::{Meta, Place, StoreError, StoreReader, StoreWriter};
 
 use super::NO_ANSWER;
 use super::results::{Deleted, Head, Results};
@@ -23,15 +23,16 @@ const UNDER_WAY: &str = "it is under way, or was when linerate ended";
 
 /// Where results are kept.
 pub struct Keep {
-    /// The file.
-    pub path: PathBuf,
+    /// The file, or the database.
+    pub place: Place,
     /// It is there, and is gone on with.
     pub resume: bool,
 }
 
 /// A store that a run writes.
 pub(super) struct Store {
-    campaign: Campaign,
+    writer: Box<dyn StoreWriter>,
+    place: Place,
     pairs: usize,
     metric: String,
     unit: &'static str,
@@ -67,15 +68,15 @@ pub(super) struct Ended<'a> {
     pub(super) record: Option<&'a RunRecord>,
 }
 
-pub(super) fn fault(error: StoreError, path: &Path) -> ErrorRecord {
+pub(super) fn fault(error: StoreError, place: &Place) -> ErrorRecord {
+    let what = format!("cannot use the results in {place}");
     let hint = match &error {
         StoreError::Exists(_) => "--resume goes on with it",
-        StoreError::Foreign(..) | StoreError::Version(..) => "give another file",
+        StoreError::Foreign(..) | StoreError::Version(..) => "give another file or database",
         StoreError::Locked(_) => "one process at a time writes it",
-        StoreError::Damaged(..) => "begin anew in another file",
+        StoreError::Damaged(..) => "begin anew in another file or database",
         StoreError::Io { .. } => "then go on with --resume: no result that was reported is lost",
     };
-    let what = format!("cannot use the results in {}", path.display());
     ErrorRecord { what, hints: vec![hint.to_owned()], ..store_error(error) }
 }
 
@@ -84,7 +85,7 @@ fn slot(pairs: usize, time: usize, test: usize) -> Result<u32, StoreError> {
     let slot = time.checked_mul(pairs).and_then(|first| first.checked_add(test));
     slot.and_then(|slot| u32::try_from(slot).ok()).ok_or_else(|| StoreError::Io {
         what: "count the results of",
-        path: PathBuf::new(),
+        place: "this run".to_owned(),
         why: "they are more than a file can have".to_owned(),
         full: false,
     })
@@ -93,27 +94,27 @@ fn slot(pairs: usize, time: usize, test: usize) -> Result<u32, StoreError> {
 impl Store {
     /// Begins, or goes on with what is there.
     pub(super) fn open(
-        place: &Keep,
+        keep: &Keep,
         head: &Head,
         unit: &'static str,
         until_ns: u64,
     ) -> Result<(Self, Log), ErrorRecord> {
-        let path = &place.path;
-        let fault = |error| fault(error, path);
-        let campaign = match place.resume {
-            true => Campaign::open(path),
-            false => Campaign::create(path, &meta(head), &[]),
+        let place = &keep.place;
+        let fault = |error| fault(error, place);
+        let writer = match keep.resume {
+            true => place.open(),
+            false => place.create(&meta(head)),
         };
-        let campaign = campaign.map_err(fault)?;
-        let log = Log::of(&campaign.reader().map_err(fault)?, path, (until_ns, head.times))?;
+        let writer = writer.map_err(fault)?;
+        let log = Log::of(place, (until_ns, head.times))?;
         if let Some(what) = log.head.changed(head) {
             let why = format!("{what} was another when it began");
-            let what = format!("cannot go on with the results in {}", path.display());
-            let hints = ["say it as then, or begin anew in another file"];
+            let what = format!("cannot go on with the results in {place}");
+            let hints = ["say it as then, or begin anew in another file or database"];
             return Err(ErrorRecord::new(ErrorKind::PlanChanged, what, why, &hints));
         }
-        let store = Self { campaign, pairs: head.pairs.len(), metric: head.metric.clone(), unit };
-        Ok((store, log))
+        let (pairs, metric) = (head.pairs.len(), head.metric.clone());
+        Ok((Self { writer, place: place.clone(), pairs, metric, unit }, log))
     }
 
     pub(super) fn began(
@@ -124,8 +125,8 @@ impl Store {
     ) -> Result<(), ErrorRecord> {
         let slot = slot(self.pairs, time, test);
         let event = |slot| Event::RunBegan { slot, attempt, extra: false };
-        let kept = slot.and_then(|slot| self.campaign.keep(at, &event(slot)));
-        kept.map_err(|error| fault(error, self.campaign.path()))
+        let kept = slot.and_then(|slot| self.writer.keep(at, &event(slot)));
+        kept.map_err(|error| fault(error, &self.place))
     }
 
     pub(super) fn ended(&mut self, at: &str, ended: Ended<'_>) -> Result<(), ErrorRecord> {
@@ -158,23 +159,23 @@ impl Store {
                 error,
             };
             let event = Event::RunEnded { slot, attempt, extra: false, state };
-            self.campaign.keep_run(at, &run, &event)
+            self.writer.keep_run(at, &run, &event)
         });
-        kept.map(|_| ()).map_err(|error| fault(error, self.campaign.path()))
+        kept.map(|_| ()).map_err(|error| fault(error, &self.place))
     }
 
     /// Somebody knows of a change.
     pub(super) fn delivered(&mut self, at: &str, id: &str, to: &str) -> Result<(), ErrorRecord> {
         let event = Event::Delivered { id: id.to_owned(), to: to.to_owned() };
-        self.campaign.keep(at, &event).map_err(|error| fault(error, self.campaign.path()))
+        self.writer.keep(at, &event).map_err(|error| fault(error, &self.place))
     }
 
     /// Deletes the times before the first that is kept, with all their records.
     pub(super) fn delete(&mut self, deleted: &Deleted) -> Result<(), ErrorRecord> {
         let state = serde_json::to_string(deleted).unwrap_or_default();
         let slot = slot(self.pairs, deleted.times, 0);
-        let done = slot.and_then(|slot| self.campaign.delete_before(slot, &state));
-        done.map_err(|error| fault(error, self.campaign.path()))
+        let done = slot.and_then(|slot| self.writer.delete_before(slot, &state));
+        done.map_err(|error| fault(error, &self.place))
     }
 }
 
@@ -190,42 +191,40 @@ fn meta(head: &Head) -> Meta {
 }
 
 /// What was asked for when it was begun.
-pub(super) fn head_of(reader: &Reader, path: &Path) -> Result<Head, ErrorRecord> {
-    let meta = reader.meta().map_err(|error| fault(error, path))?;
+pub(super) fn head_of(reader: &mut dyn StoreReader, place: &Place) -> Result<Head, ErrorRecord> {
+    let meta = reader.meta().map_err(|error| fault(error, place))?;
     serde_json::from_str(&meta.plan).map_err(|_| {
         let why = "it has no results of a fleet".to_owned();
-        fault(StoreError::Foreign(path.to_owned(), why), path)
+        fault(StoreError::Foreign(place.to_string(), why), place)
     })
 }
 
 /// What is known of times whose results were deleted.
 pub(super) fn deleted_of(
-    reader: &Reader,
-    path: &Path,
+    reader: &mut dyn StoreReader,
+    place: &Place,
     head: &Head,
 ) -> Result<Deleted, ErrorRecord> {
-    let fault = |error| fault(error, path);
+    let fault = |error| fault(error, place);
     match reader.deleted().map_err(fault)?.state.as_str() {
         "" => Ok(Deleted::nothing(head)),
         state => serde_json::from_str(state)
-            .map_err(|why| fault(StoreError::Damaged(path.to_owned(), why.to_string()))),
+            .map_err(|why| fault(StoreError::Damaged(place.to_string(), why.to_string()))),
     }
 }
 
 impl Log {
-    /// Reads a store. A test that has begun and not ended has its lease until `until_ns`; there is room for the results
+    /// Reads a place. A test that has begun and not ended has its lease until `until_ns`; there is room for the results
     /// of so many times at least.
-    fn of(
-        reader: &Reader,
-        path: &Path,
-        (until_ns, times): (u64, u32),
-    ) -> Result<Self, ErrorRecord> {
-        let fault = |error| fault(error, path);
-        let head = head_of(reader, path)?;
-        let events = reader.events().map_err(fault)?;
-        let runs = reader.figures().map_err(fault)?;
-        let deleted = deleted_of(reader, path, &head)?;
-        Ok(Self::made((head, deleted), &events, &mut runs.iter(), (until_ns, times)))
+    fn of(place: &Place, (until_ns, times): (u64, u32)) -> Result<Self, ErrorRecord> {
+        let fault = |error| fault(error, place);
+        let mut reader = place.read().map_err(fault)?;
+        let head = head_of(&mut *reader, place)?;
+        let events = reader.events_after(0).map_err(fault)?;
+        let runs = reader.runs_after(0).map_err(fault)?;
+        let deleted = deleted_of(&mut *reader, place, &head)?;
+        let mut runs = runs.iter().map(|(run, _)| run);
+        Ok(Self::made((head, deleted), &events, &mut runs, (until_ns, times)))
     }
 
     /// The same of what was read.
@@ -323,11 +322,18 @@ impl Log {
     }
 }
 
-/// What a file of results says, also while they are measured.
+/// What a file or database of results says, also while they are measured.
 ///
 /// # Errors
 /// When it cannot be read, or holds something else.
-pub fn results(path: &Path) -> Result<FleetDocument, ErrorRecord> {
-    let reader = Reader::open(path).map_err(|error| fault(error, path))?;
-    Ok(Log::of(&reader, path, (0, 0))?.document())
+pub fn results(place: &Place) -> Result<FleetDocument, ErrorRecord> {
+    Ok(Log::of(place, (0, 0))?.document())
+}
+
+/// Whether results are kept in a place.
+///
+/// # Errors
+/// When it cannot be known.
+pub fn is_kept(place: &Place) -> Result<bool, ErrorRecord> {
+    place.exists().map_err(|error| fault(error, place))
 }

@@ -12,6 +12,7 @@ use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::ErrorKind;
 use linerate_model::setting::{Applied, ReadBack, SettingName, SettingValue};
 use linerate_runner::agent::{Reply, Request};
+use linerate_store::Place;
 use linerate_testkit::peer::LONG;
 use linerate_testkit::records;
 
@@ -234,8 +235,12 @@ impl Folder {
         Self(folder)
     }
 
+    fn place(&self) -> Place {
+        Place::File(self.0.join("fleet.db"))
+    }
+
     fn keep(&self, resume: bool) -> Option<Keep> {
-        Some(Keep { path: self.0.join("fleet.db"), resume })
+        Some(Keep { place: self.place(), resume })
     }
 }
 
@@ -355,13 +360,13 @@ fn what_was_kept_is_not_measured_again() {
     let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
     let (cut, ended) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
     assert_eq!((cut.interrupted, ended), (true, 2));
-    let path = folder.0.join("fleet.db");
-    assert_eq!(results(&path).unwrap(), cut, "a reader is told the same");
+    let place = folder.place();
+    assert_eq!(results(&place).unwrap(), cut, "a reader is told the same");
     // As if it had been killed in the middle of its third test, a/b.
-    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    let mut store = place.open().unwrap();
     store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
     drop(store);
-    assert!(results(&path).unwrap().interrupted);
+    assert!(results(&place).unwrap().interrupted);
     let again = run_until(&world, &asked, &Stop::default(), 9).unwrap_err();
     assert_eq!(again.kind, ErrorKind::Exists);
 
@@ -373,7 +378,7 @@ fn what_was_kept_is_not_measured_again() {
     assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
     let tries: Vec<u32> = document.pairs.iter().map(|pair| pair.tries).collect();
     assert_eq!((tries.iter().sum::<u32>(), document.id == cut.id), (7, true));
-    assert_eq!(results(&path).unwrap(), document);
+    assert_eq!(results(&place).unwrap(), document);
     let mut began = world.began.lock().unwrap().clone();
     let lease_s = (Duration::from_secs(1) + SETUP + 2 * GUARD).as_secs();
     assert!(began[2].0 >= before_s + lease_s, "an open lease is waited out: {began:?}");
@@ -431,7 +436,7 @@ fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
     let (folder, world) = (Folder::new("late"), Arc::default());
     let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
     let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
-    let mut store = linerate_store::Campaign::open(&folder.0.join("fleet.db")).unwrap();
+    let mut store = folder.place().open().unwrap();
     store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
     drop(store);
     asked.keep = folder.keep(true);
@@ -448,7 +453,7 @@ fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
     // Also of those that were kept before, which nobody may have been told.
     let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
     assert_eq!(*reach.kept.lock().unwrap(), turns);
-    assert_eq!(results(&folder.0.join("fleet.db")).unwrap(), document);
+    assert_eq!(results(&folder.place()).unwrap(), document);
 }
 
 #[test]
@@ -456,7 +461,7 @@ fn an_open_lease_is_waited_out_also_of_a_test_that_is_not_tried_again() {
     let (folder, world) = (Folder::new("open"), Arc::default());
     let mut asked = Asked { keep: folder.keep(false), ..asked("a,b,c", 1) };
     run_until(&world, &asked, &Stop::default(), 1).unwrap();
-    let mut store = linerate_store::Campaign::open(&folder.0.join("fleet.db")).unwrap();
+    let mut store = folder.place().open().unwrap();
     for event in [
         InStore::RunBegan { slot: 2, attempt: 1, extra: false },
         InStore::RunEnded { slot: 2, attempt: 1, extra: false, state: RunState::Failed },
@@ -488,8 +493,8 @@ fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
         version: String::new(),
     };
     drop(linerate_store::Campaign::create(&path, &meta, &[]).unwrap());
-    assert_eq!(results(&path).unwrap_err().kind, ErrorKind::Foreign);
-    assert_eq!(results(&folder.0.join("none")).unwrap_err().kind, ErrorKind::Store);
+    assert_eq!(results(&Place::File(path)).unwrap_err().kind, ErrorKind::Foreign);
+    assert_eq!(results(&folder.place()).unwrap_err().kind, ErrorKind::Store);
 }
 
 #[test]
@@ -497,9 +502,9 @@ fn a_file_is_followed_while_a_run_writes_it() {
     let (folder, world) = (Folder::new("followed"), Arc::default());
     let asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 0) };
     run_until(&world, &asked, &Stop::default(), 2).unwrap();
-    let path = folder.0.join("fleet.db");
-    let (mut followed, now) = Followed::open(&path).unwrap();
-    assert_eq!((&now.document, now.running), (&results(&path).unwrap(), false));
+    let place = folder.place();
+    let (mut followed, now) = Followed::open(&place).unwrap();
+    assert_eq!((&now.document, now.running), (&results(&place).unwrap(), false));
     // Of the pairs as the document has them, where b/c is the last.
     let ended = |now: &FleetNow| -> Vec<_> {
         let ended = now.tests.iter().filter_map(|test| Some((test, test.end.as_ref()?)));
@@ -509,26 +514,26 @@ fn a_file_is_followed_while_a_run_writes_it() {
     assert!(now.tests.iter().all(|test| test.end.as_ref().unwrap().result.is_ok()));
     assert_eq!(followed.look().unwrap(), None);
 
-    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    let mut store = place.open().unwrap();
     assert!(followed.look().unwrap().unwrap().running);
     let date = "2026-01-02T03:04:05.5Z";
     store.keep(date, &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
     let now = followed.look().unwrap().unwrap();
     let under_way: Vec<_> = now.under_way().map(|test| (test.pair, test.began_s)).collect();
     assert_eq!(under_way, [(0, Some(1_767_323_045.5))]);
-    assert_eq!(now.document, results(&path).unwrap());
-    assert!(record(&path, 1).unwrap().unwrap().contains("\"protocol\":\"tcp\""));
-    assert_eq!(record(&path, 3).unwrap(), None);
+    assert_eq!(now.document, results(&place).unwrap());
+    assert!(record(&place, 1).unwrap().unwrap().contains("\"protocol\":\"tcp\""));
+    assert_eq!(record(&place, 3).unwrap(), None);
     drop(store);
     let now = followed.look().unwrap().unwrap();
     assert_eq!((now.under_way().count(), now.tests.len()), (0, 3));
 
     // Another file takes its place.
-    let place = |name: &str| folder.0.join(name);
-    let other = Keep { path: place("other.db"), resume: false };
+    let (path, other_path) = (folder.0.join("fleet.db"), folder.0.join("other.db"));
+    let other = Keep { place: Place::File(other_path.clone()), resume: false };
     let asked = Asked { keep: Some(other), ..self::asked("x,y", 0) };
     let (document, _) = run_in(&world, &asked, &Stop::default());
-    std::fs::rename(place("other.db"), &path).unwrap();
+    std::fs::rename(other_path, &path).unwrap();
     let now = followed.look().unwrap().unwrap();
     assert_eq!((now.document, now.tests.len()), (document, 1));
     std::fs::remove_file(&path).unwrap();

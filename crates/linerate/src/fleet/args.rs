@@ -14,6 +14,7 @@ use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::setting::Setting;
 use linerate_runner::agent::Access;
+use linerate_store::Place;
 
 pub use self::agents::{DoctorArgs, EnrolArgs, EventsArgs, HostsArgs, InitArgs, RevokeArgs};
 use super::webhook::Address;
@@ -64,7 +65,7 @@ pub enum Verb {
     Results {
         /// What --keep of `fleet run` or `fleet schedule` wrote.
         #[arg(value_name = "FILE")]
-        file: PathBuf,
+        file: Place,
         /// Print the JSON document of `fleet run --json`.
         #[arg(short = 'J', long)]
         json: bool,
@@ -119,7 +120,7 @@ const METRICS_ADDRESS: &str = "127.0.0.1:15203";
 pub struct ServeArgs {
     /// What `fleet run --keep` writes or wrote.
     #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    pub file: Place,
     /// Serve the page there; without --metrics it is served anyway. Only this host reaches it, on a free port, unless
     /// an ADDRESS is given: 8080, 192.0.2.1 or 192.0.2.1:8080.
     #[arg(
@@ -184,7 +185,7 @@ pub struct RunArgs {
     pub times: u32,
     /// Keep each result in this new file before its hosts go on.
     #[arg(long, value_name = "FILE")]
-    pub keep: Option<PathBuf>,
+    pub keep: Option<Place>,
     /// Go on with the file of --keep: what it has is not measured again. --times may be more than it was.
     #[arg(long, requires = "keep")]
     pub resume: bool,
@@ -213,7 +214,7 @@ pub struct ScheduleArgs {
     pub lasts: Option<u64>,
     /// Keep each result in this file before its hosts go on.
     #[arg(long, value_name = "FILE")]
-    pub keep: PathBuf,
+    pub keep: Place,
     /// Go on with the file of --keep if it is there.
     #[arg(long)]
     pub resume: bool,

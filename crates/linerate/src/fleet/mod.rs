@@ -38,6 +38,7 @@ use linerate_report::clean::clean;
 use linerate_report::fleet as text;
 use linerate_report::live::span;
 use linerate_report::run::json;
+use linerate_store::Place;
 
 use self::args::{FleetArgs, Measured, RunArgs, Verb, Who, access};
 #[cfg(not(feature = "nats"))]
@@ -75,7 +76,7 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
     }
 }
 
-fn show(file: &Path, as_json: bool, fail_on_change: bool) -> Result<Exit, ErrorRecord> {
+fn show(file: &Place, as_json: bool, fail_on_change: bool) -> Result<Exit, ErrorRecord> {
     let document = results(file)?;
     let shown = match as_json {
         true => json::document(&document).map_err(|why| output::failed(&why, &[]))?,
@@ -169,7 +170,7 @@ fn asked_for(
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
-    let keep = args.keep.clone().map(|path| Keep { path, resume: args.resume });
+    let keep = args.keep.clone().map(|place| Keep { place, resume: args.resume });
     let asked = asked(&args.measured, args.times, keep)?;
     let mut records = args.records.as_deref().map(Records::new).transpose()?;
     let stop = output::stop_at_signals()?;

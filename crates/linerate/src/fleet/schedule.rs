@@ -3,7 +3,7 @@
 use std::io::{Write as _, stderr};
 
 use linerate_drive::SystemClock;
-use linerate_drive::fleet::{Event, Keep, Reach, Scheduled, Webhook, schedule};
+use linerate_drive::fleet::{Event, Keep, Reach, Scheduled, Webhook, is_kept, schedule};
 use linerate_model::exit::Exit;
 use linerate_model::fleet::FleetNotice;
 use linerate_model::record::ErrorRecord;
@@ -18,8 +18,8 @@ use crate::screen::Screen;
 /// Runs until its time is over, or Ctrl-C, which is how it ends.
 pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
     // A service is started with the same words whether it is the first time or not.
-    let resume = args.resume && args.keep.exists();
-    let keep = Keep { path: args.keep.clone(), resume };
+    let resume = args.resume && is_kept(&args.keep)?;
+    let keep = Keep { place: args.keep.clone(), resume };
     let asked = super::asked(&args.measured, 0, Some(keep))?;
     let scheduled = Scheduled {
         every: args.every.clone(),

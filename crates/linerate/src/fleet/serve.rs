@@ -1,7 +1,6 @@
-//! `linerate fleet serve`: what a file of results says, as a page and as metrics, also while a run writes it.
+//! `linerate fleet serve`: what a file or database of results says, as a page and as metrics, also while a run writes it.
 
 use std::io::{Write, stderr};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,9 +14,11 @@ use linerate_report::report::input::Input;
 use linerate_report::report::view::View;
 use linerate_runner::clock::Stopwatch;
 use linerate_runner::signals::Stop;
+use linerate_store::Place;
 use linerate_watch::web::fleet::{Shown, changed};
 use linerate_watch::web::{events, http};
 use serde_json::Value;
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::args::ServeArgs;
@@ -76,14 +77,20 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let runtime = runtime.map_err(|e| {
         ErrorRecord::new(ErrorKind::Unable, "cannot wait for Ctrl-C", e.to_string(), &[])
     })?;
-    runtime.block_on(follow(followed, &newest, page.as_ref().map(Web::feed), &stop));
+    follow(&runtime, followed, &newest, page.as_ref().map(Web::feed), &stop);
     Ok(Exit::Complete)
 }
 
-/// Looks at the file until it is to stop.
-async fn follow(mut followed: Followed, newest: &Newest, feed: Option<Arc<Feed>>, stop: &Stop) {
+/// Looks at the file until it is to stop. A look is no part of what the runtime does: one at a database has another.
+fn follow(
+    runtime: &Runtime,
+    mut followed: Followed,
+    newest: &Newest,
+    feed: Option<Arc<Feed>>,
+    stop: &Stop,
+) {
     let mut pause = PAUSE;
-    while timeout(pause, stop.asked()).await.is_err() {
+    while runtime.block_on(async { timeout(pause, stop.asked()).await }).is_err() {
         let watch = Stopwatch::start();
         if let Some(seen) = seen(&mut followed, &newest.get()) {
             let pairs = changed(&newest.get().now, &seen.now);
@@ -125,7 +132,7 @@ fn figures(newest: Newest) -> Site {
 }
 
 /// The page and what belongs to it.
-fn page(newest: Newest, file: PathBuf) -> Site {
+fn page(newest: Newest, file: Place) -> Site {
     Box::new(move |path| {
         let (path, file) = (path.to_owned(), file.clone());
         whole(newest.clone(), move |seen| answer(seen, &file, &path))
@@ -144,7 +151,7 @@ fn failed(why: &str) -> String {
     http::refused("500 Internal Server Error", &format!("{why}\n"))
 }
 
-fn answer(seen: &Seen, file: &Path, path: &str) -> String {
+fn answer(seen: &Seen, file: &Place, path: &str) -> String {
     let shown = Shown { now: &seen.now, look: seen.look, fault: seen.fault.as_ref() };
     let number = |kind: &str| path.strip_prefix(kind).and_then(digits);
     let not_found = || Ok(http::NOT_FOUND.to_owned());
@@ -172,7 +179,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 /// The report of a test, as `linerate report` makes it of its record; none where there is no record.
-fn report(now: &FleetNow, file: &Path, number: u64) -> Result<Option<String>, ErrorRecord> {
+fn report(now: &FleetNow, file: &Place, number: u64) -> Result<Option<String>, ErrorRecord> {
     let Some(json) = record(file, number)? else { return Ok(None) };
     let of = |test: &&linerate_model::fleet_now::FleetTest| {
         test.end.as_ref().is_some_and(|end| end.number == number)
@@ -193,7 +200,7 @@ fn report(now: &FleetNow, file: &Path, number: u64) -> Result<Option<String>, Er
     }
     let mut input = Input::default();
     input.read(&name, document.to_string().as_bytes());
-    let view = View::new(&input, &format!("linerate fleet serve {}", file.display()));
+    let view = View::new(&input, &format!("linerate fleet serve {file}"));
     let html = format::by_name("html").ok_or_else(|| failed("there are no pages".to_owned()))?;
     let page = (html.render)(&view, &Look::default()).map_err(failed)?;
     String::from_utf8(page).map(Some).map_err(|e| failed(e.to_string()))

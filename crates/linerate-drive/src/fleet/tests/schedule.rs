@@ -91,7 +91,7 @@ fn a_change_is_said_once_to_each_however_often_it_is_begun_anew() {
     assert!(said.posts.iter().all(|(notice, _)| *notice == said.posts[0].0));
     assert_eq!(&said.posts[0].0.change, change);
     assert!(said.notes[0].contains("it answered 500"), "{:?}", said.notes);
-    assert_eq!(results(&folder.0.join("fleet.db")).unwrap(), document);
+    assert_eq!(results(&folder.place()).unwrap(), document);
 
     let (again, said) = go_on(&world, &asked(true), ("6h", 10), None, 0);
     assert_eq!((again.times, said.changes.len(), said.posts.len()), (200, 0, 0));
@@ -133,12 +133,12 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
     assert_eq!(document.begun.len(), document.pairs[0].values.len());
     assert!(document.begun[0].as_ref().unwrap().starts_with("2027-02-0"), "{:?}", document.begun);
     assert_eq!(document.changes, [], "it went with the time that told it");
-    let path = folder.0.join("fleet.db");
-    assert_eq!(results(&path).unwrap(), document);
-    let reader = linerate_store::Reader::open(&path).unwrap();
+    let place = folder.place();
+    assert_eq!(results(&place).unwrap(), document);
+    let reader = linerate_store::Reader::open(&folder.0.join("fleet.db")).unwrap();
     assert_eq!((reader.check().len(), reader.runs().unwrap().len()), (0, document.times as usize));
     drop(reader);
-    let (mut followed, now) = Followed::open(&path).unwrap();
+    let (mut followed, now) = Followed::open(&place).unwrap();
     let numbers: Vec<u32> = now.tests.iter().map(|test| test.time).collect();
     assert_eq!(numbers, (document.deleted + 1..=100).collect::<Vec<_>>());
     assert_eq!(now.document, document);
@@ -148,7 +148,7 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
     let [change] = said.changes.as_slice() else { panic!("{:?}", said.changes) };
     assert_eq!((change.time, said.posts.len()), (111, 1), "{change:?}");
     assert!((change.after / change.before - 0.8).abs() < 0.01, "{change:?}");
-    assert_eq!((&document.changes, results(&path).unwrap() == document), (&said.changes, true));
+    assert_eq!((&document.changes, results(&place).unwrap() == document), (&said.changes, true));
     // What was read before and is deleted by now is forgotten.
     let now = followed.look().unwrap().unwrap();
     assert_eq!((now.tests.len(), now.document), (document.times as usize, document));
@@ -186,7 +186,7 @@ fn what_was_under_way_when_it_ended_stays_a_gap() {
     let (_, said) = go_on(&world, &asked(false), ("1h", 1), None, 0);
     assert_eq!(said.over.len(), 24);
     // As if it had been killed in its 25th time, after one of three pairs had begun.
-    let mut store = linerate_store::Campaign::open(&folder.0.join("fleet.db")).unwrap();
+    let mut store = folder.place().open().unwrap();
     let began = InStore::RunBegan { slot: 72, attempt: 1, extra: false };
     store.keep(&MadeClock(&world).date(), &began).unwrap();
     drop(store);
