@@ -24,7 +24,7 @@ use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
 
 pub use self::followed::{Followed, record};
-pub use self::keep::{Keep, is_kept, results};
+pub use self::keep::{Keep, audit, is_kept, results};
 use self::measure::Came;
 use self::run::Run;
 pub use self::schedule::{Scheduled, schedule};

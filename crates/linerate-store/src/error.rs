@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-/// Why a store cannot be read or written. Each says which.
+/// Why a store cannot be read or written. Each says which: a file, or a database without its password.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process writes it.
@@ -23,6 +23,9 @@ pub enum StoreError {
     /// Its content is not what was written.
     #[error("{0} is damaged: {1}")]
     Damaged(String, String),
+    /// This build has no PostgreSQL.
+    #[error("cannot use {0}: this linerate was built without PostgreSQL")]
+    Unbuilt(String),
     /// The system reports.
     #[error("cannot {what} {place}: {why}")]
     Io {

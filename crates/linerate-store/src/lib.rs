@@ -11,20 +11,28 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
+mod ask;
 mod error;
 mod follow;
 mod lock;
 mod meta;
 pub mod outbox;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
 mod row;
+#[cfg(not(feature = "postgres"))]
+mod unbuilt;
 mod write;
 
+pub use address::Address;
+pub use ask::{LeaseAudit, StoreReader, StoreWriter};
 pub use error::{Damage, StoreError};
 pub use lock::is_locked;
 pub use meta::{Deleted, Meta};
-pub use place::{Place, StoreReader, StoreWriter};
+pub use place::Place;
 pub use read::Reader;
 pub use write::Campaign;
 

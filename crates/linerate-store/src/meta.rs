@@ -64,6 +64,12 @@ pub struct Deleted {
 }
 
 impl Deleted {
+    /// As the table `meta` has it.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn row(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// Of all that stands in the table `meta`; nothing was deleted where nothing is said.
     pub(crate) fn of(meta: &BTreeMap<String, String>) -> Result<Self, String> {
         let text = meta.get(DELETED).map(|text| serde_json::from_str(text));

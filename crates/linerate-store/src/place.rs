@@ -1,4 +1,4 @@
-//! Where results of a fleet are kept, and all that is asked of such a place.
+//! Where results of a fleet are kept.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,18 +7,31 @@ use std::path::PathBuf;
 use linerate_model::campaign::{Event, StoredRun};
 
 use crate::error::shown;
-use crate::{Campaign, Deleted, Meta, Reader, StoreError, is_locked};
+#[cfg(feature = "postgres")]
+use crate::postgres as database;
+#[cfg(not(feature = "postgres"))]
+use crate::unbuilt as database;
+use crate::{
+    Address, Campaign, Deleted, LeaseAudit, Meta, Reader, StoreError, StoreReader, StoreWriter,
+    is_locked,
+};
 
 /// Where results of a fleet are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A file of SQLite.
     File(PathBuf),
+    /// A database of PostgreSQL.
+    Database(Address),
 }
 
 impl From<OsString> for Place {
+    /// As a user names it: an address, or a file.
     fn from(text: OsString) -> Self {
-        Self::File(text.into())
+        match text.to_str().and_then(Address::of) {
+            Some(address) => Self::Database(address),
+            None => Self::File(text.into()),
+        }
     }
 }
 
@@ -26,47 +39,9 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => f.write_str(&shown(path)),
+            Self::Database(address) => address.fmt(f),
         }
     }
-}
-
-/// Writes results: one at a time for each place, in all processes. What was kept is on stable storage; after an error
-/// nothing more is.
-pub trait StoreWriter {
-    /// Keeps an event, which happened at a date as RFC 3339 has it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    fn keep(&mut self, at: &str, event: &Event) -> Result<(), StoreError>;
-
-    /// Keeps a run and the event of its end, both or neither; returns the run's number.
-    ///
-    /// # Errors
-    /// When it cannot be written, or another run counts for its slot.
-    fn keep_run(&mut self, at: &str, run: &StoredRun, event: &Event) -> Result<u64, StoreError>;
-
-    /// Deletes all events and runs before the first that belongs to this slot or a later one, for good, and keeps
-    /// what must be known of them in the same step.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    fn delete_before(&mut self, slot: u32, state: &str) -> Result<(), StoreError>;
-}
-
-/// Reads results as they were at one moment. Each may fail as the place does.
-pub trait StoreReader {
-    /// What was kept when they began.
-    fn meta(&mut self) -> Result<Meta, StoreError>;
-    /// What was deleted.
-    fn deleted(&mut self) -> Result<Deleted, StoreError>;
-    /// How many events and runs were written, those that were deleted among them.
-    fn counts(&mut self) -> Result<(u64, u64), StoreError>;
-    /// The events after so many, with their times, in their order.
-    fn events_after(&mut self, read: u64) -> Result<Vec<(String, Event)>, StoreError>;
-    /// The runs after so many, in the order of their ends, without their records, and whether each has one.
-    fn runs_after(&mut self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError>;
-    /// The run of this number with its record; none where there is no such run.
-    fn run(&mut self, number: u64) -> Result<Option<StoredRun>, StoreError>;
 }
 
 impl Place {
@@ -77,6 +52,7 @@ impl Place {
     pub fn exists(&self) -> Result<bool, StoreError> {
         match self {
             Self::File(path) => Ok(path.exists()),
+            Self::Database(address) => database::exists(address),
         }
     }
 
@@ -87,6 +63,7 @@ impl Place {
     pub fn create(&self, meta: &Meta) -> Result<Box<dyn StoreWriter>, StoreError> {
         match self {
             Self::File(path) => Ok(Box::new(Campaign::create(path, meta, &[])?)),
+            Self::Database(address) => database::create(address, meta),
         }
     }
 
@@ -97,6 +74,7 @@ impl Place {
     pub fn open(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         match self {
             Self::File(path) => Ok(Box::new(Campaign::open(path)?)),
+            Self::Database(address) => database::open(address),
         }
     }
 
@@ -107,6 +85,19 @@ impl Place {
     pub fn read(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         match self {
             Self::File(path) => Ok(Box::new(Reader::open(path)?)),
+            Self::Database(address) => database::read(address),
+        }
+    }
+
+    /// Where what coordinators are granted is written down beside the results; nothing of a file, which has one
+    /// coordinator.
+    ///
+    /// # Errors
+    /// When the address of the database cannot be understood.
+    pub fn audit(&self) -> Result<Option<Box<dyn LeaseAudit>>, StoreError> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Database(address) => database::audit(address).map(Some),
         }
     }
 
@@ -117,6 +108,7 @@ impl Place {
     pub fn is_locked(&self) -> Result<bool, StoreError> {
         match self {
             Self::File(path) => Ok(is_locked(path)),
+            Self::Database(address) => database::is_locked(address),
         }
     }
 }

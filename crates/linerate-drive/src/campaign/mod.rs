@@ -195,6 +195,7 @@ pub fn store_error(error: StoreError) -> ErrorRecord {
         StoreError::Foreign(..) => {
             (ErrorKind::Foreign, &["give the campaign another store: --store FILE"])
         }
+        StoreError::Unbuilt(_) => (ErrorKind::Usage, &["give a file"]),
         StoreError::Version(..) => {
             (ErrorKind::Version, &["use the version of linerate that began it"])
         }

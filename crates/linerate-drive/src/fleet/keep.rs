@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use linerate_ask::usage;
 use linerate_fleet::coordinator::{Ending, Event as Happened};
 use linerate_fleet::lease::Epoch;
 use linerate_fleet::matrix::Cell;
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
-use linerate_store::{Meta, Place, StoreError, StoreReader, StoreWriter};
+use linerate_store::{LeaseAudit, Meta, Place, StoreError, StoreReader, StoreWriter};
 
 use super::NO_ANSWER;
 use super::results::{Deleted, Head, Results};
@@ -75,6 +76,10 @@ pub(super) fn fault(error: StoreError, place: &Place) -> ErrorRecord {
         StoreError::Foreign(..) | StoreError::Version(..) => "give another file or database",
         StoreError::Locked(_) => "one process at a time writes it",
         StoreError::Damaged(..) => "begin anew in another file or database",
+        StoreError::Unbuilt(_) => {
+            let hint = "cargo build --release --features postgres";
+            return usage::error(what, error.to_string(), &[hint]);
+        }
         StoreError::Io { .. } => "then go on with --resume: no result that was reported is lost",
     };
     ErrorRecord { what, hints: vec![hint.to_owned()], ..store_error(error) }
@@ -328,6 +333,14 @@ impl Log {
 /// When it cannot be read, or holds something else.
 pub fn results(place: &Place) -> Result<FleetDocument, ErrorRecord> {
     Ok(Log::of(place, (0, 0))?.document())
+}
+
+/// Where the leases of the agents that measure are written down; nothing of a file.
+///
+/// # Errors
+/// When the address of the place cannot be understood.
+pub fn audit(place: &Place) -> Result<Option<Box<dyn LeaseAudit>>, ErrorRecord> {
+    place.audit().map_err(|error| fault(error, place))
 }
 
 /// Whether results are kept in a place.

@@ -3,6 +3,7 @@
 mod schedule;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +15,7 @@ use linerate_model::setting::{Applied, ReadBack, SettingName, SettingValue};
 use linerate_runner::agent::{Reply, Request};
 use linerate_store::Place;
 use linerate_testkit::peer::LONG;
+use linerate_testkit::postgres::Postgres;
 use linerate_testkit::records;
 
 use super::*;
@@ -223,20 +225,41 @@ fn run_until(
     Ok((document, ended))
 }
 
-/// A folder of a test's own, which goes with it.
-struct Folder(std::path::PathBuf);
+/// A place for a test's results, which goes with it.
+struct Folder {
+    path: std::path::PathBuf,
+    /// Where they are in a database.
+    server: Option<Postgres>,
+}
 
 impl Folder {
     fn new(name: &str) -> Self {
         let name = format!("linerate-fleet-{name}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).unwrap();
-        Self(folder)
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        Self { path, server: None }
+    }
+
+    /// The same test with a file, and with a database.
+    fn each<T>(name: &str, test: impl Fn(&Self) -> T) -> Vec<T> {
+        let server = cfg!(feature = "postgres").then(|| Postgres::start(name)).flatten();
+        let mut all = vec![test(&Self::new(name))];
+        if server.is_some() {
+            let mut folder = Self::new(name);
+            folder.server = server;
+            all.push(test(&folder));
+        }
+        all
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.path.join("fleet.db")
     }
 
     fn place(&self) -> Place {
-        Place::File(self.0.join("fleet.db"))
+        let address = self.server.as_ref().map(Postgres::address);
+        Place::from(address.map_or_else(|| self.file().into_os_string(), OsString::from))
     }
 
     fn keep(&self, resume: bool) -> Option<Keep> {
@@ -246,8 +269,19 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
+}
+
+/// All are the same JSON, without what is another one each time: the name, and when times began by a clock that a lost
+/// host has go on.
+fn assert_same(documents: Vec<FleetDocument>) {
+    let said = documents.into_iter().map(|document| {
+        let (id, started) = (String::new(), String::new());
+        serde_json::to_value(FleetDocument { id, started, begun: vec![], ..document }).unwrap()
+    });
+    let said: Vec<_> = said.collect();
+    assert!(said.iter().all(|one| *one == said[0]), "{said:?}");
 }
 
 #[test]
@@ -356,7 +390,11 @@ fn all_pairs_are_measured_again_time_after_time() {
 
 #[test]
 fn what_was_kept_is_not_measured_again() {
-    let (folder, world) = (Folder::new("resumed"), Arc::default());
+    assert_same(Folder::each("resumed", resumed_in));
+}
+
+fn resumed_in(folder: &Folder) -> FleetDocument {
+    let world = Arc::default();
     let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
     let (cut, ended) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
     assert_eq!((cut.interrupted, ended), (true, 2));
@@ -393,6 +431,7 @@ fn what_was_kept_is_not_measured_again() {
     let refused = run_until(&world, &less, &Stop::default(), 9).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::PlanChanged);
     assert!(refused.why.contains("--times"), "{refused:?}");
+    results(&place).unwrap()
 }
 
 /// Hosts whose results outlast who asked for them.
@@ -433,7 +472,11 @@ impl Reach for Outlasting {
 
 #[test]
 fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
-    let (folder, world) = (Folder::new("late"), Arc::default());
+    assert_same(Folder::each("late", late_in));
+}
+
+fn late_in(folder: &Folder) -> FleetDocument {
+    let world = Arc::default();
     let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
     let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
     let mut store = folder.place().open().unwrap();
@@ -454,11 +497,16 @@ fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
     let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
     assert_eq!(*reach.kept.lock().unwrap(), turns);
     assert_eq!(results(&folder.place()).unwrap(), document);
+    document
 }
 
 #[test]
 fn an_open_lease_is_waited_out_also_of_a_test_that_is_not_tried_again() {
-    let (folder, world) = (Folder::new("open"), Arc::default());
+    assert_same(Folder::each("open", open_lease_in));
+}
+
+fn open_lease_in(folder: &Folder) -> FleetDocument {
+    let world = Arc::default();
     let mut asked = Asked { keep: folder.keep(false), ..asked("a,b,c", 1) };
     run_until(&world, &asked, &Stop::default(), 1).unwrap();
     let mut store = folder.place().open().unwrap();
@@ -478,12 +526,13 @@ fn an_open_lease_is_waited_out_also_of_a_test_that_is_not_tried_again() {
     let lease_s = (Duration::from_secs(1) + SETUP + 2 * GUARD).as_secs();
     assert_eq!(began.len(), 2, "{began:?}");
     assert!(began[1].0 >= before_s + lease_s, "{began:?}");
+    results(&folder.place()).unwrap()
 }
 
 #[test]
 fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
     let folder = Folder::new("foreign");
-    let path = folder.0.join("campaign.db");
+    let path = folder.path.join("campaign.db");
     let meta = linerate_store::Meta {
         name: "a campaign".into(),
         plan: String::new(),
@@ -498,8 +547,12 @@ fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
 }
 
 #[test]
-fn a_file_is_followed_while_a_run_writes_it() {
-    let (folder, world) = (Folder::new("followed"), Arc::default());
+fn results_are_followed_while_a_run_writes_them() {
+    assert_same(Folder::each("followed", followed_in));
+}
+
+fn followed_in(folder: &Folder) -> FleetDocument {
+    let world = Arc::default();
     let asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 0) };
     run_until(&world, &asked, &Stop::default(), 2).unwrap();
     let place = folder.place();
@@ -527,15 +580,22 @@ fn a_file_is_followed_while_a_run_writes_it() {
     drop(store);
     let now = followed.look().unwrap().unwrap();
     assert_eq!((now.under_way().count(), now.tests.len()), (0, 3));
+    now.document
+}
 
-    // Another file takes its place.
-    let (path, other_path) = (folder.0.join("fleet.db"), folder.0.join("other.db"));
-    let other = Keep { place: Place::File(other_path.clone()), resume: false };
-    let asked = Asked { keep: Some(other), ..self::asked("x,y", 0) };
-    let (document, _) = run_in(&world, &asked, &Stop::default());
-    std::fs::rename(other_path, &path).unwrap();
+#[test]
+fn another_file_may_take_the_place_of_one_that_is_followed() {
+    let (folder, world) = (Folder::new("replaced"), Arc::default());
+    let asked = |name: &str, hosts| {
+        let place = Place::File(folder.path.join(name));
+        Asked { keep: Some(Keep { place, resume: false }), ..asked(hosts, 0) }
+    };
+    run_in(&world, &asked("fleet.db", "a,b,c"), &Stop::default());
+    let (mut followed, _) = Followed::open(&folder.place()).unwrap();
+    let (document, _) = run_in(&world, &asked("other.db", "x,y"), &Stop::default());
+    std::fs::rename(folder.path.join("other.db"), folder.file()).unwrap();
     let now = followed.look().unwrap().unwrap();
     assert_eq!((now.document, now.tests.len()), (document, 1));
-    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(folder.file()).unwrap();
     assert_eq!(followed.look().unwrap_err().kind, ErrorKind::Store);
 }

@@ -47,6 +47,7 @@ pub enum Verb {
   linerate fleet run --hosts 10.0.0.1,10.0.0.2:5301 --key-file KEY --json rr > fleet.json
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db udp -b 100M
   linerate fleet run --hosts a,b,c,d --key-file KEY --each-way --times 4 --keep fleet.db --resume udp -b 100M
+  linerate fleet run --hosts a,b,c --key-file KEY --keep postgres://fleet@localhost/fleet udp -b 100M
   linerate fleet run --hosts rack-1,rack-2,rack-3 --nats fleet --keep fleet.db udp -b 100M
   linerate fleet run --plan fleet.toml --key-file KEY --keep fleet.db\n"))]
     Run(Box<RunArgs>),
@@ -61,9 +62,10 @@ pub enum Verb {
     /// what has changed.
     #[command(after_help = help::tools("  linerate fleet results fleet.db
   linerate fleet results fleet.db --json
+  linerate fleet results postgres://fleet@localhost/fleet
   linerate fleet results fleet.db --fail-on-change\n"))]
     Results {
-        /// What --keep of `fleet run` or `fleet schedule` wrote.
+        /// What --keep of `fleet run` or `fleet schedule` wrote: a file, or the address of a database.
         #[arg(value_name = "FILE")]
         file: Place,
         /// Print the JSON document of `fleet run --json`.
@@ -118,7 +120,7 @@ const METRICS_ADDRESS: &str = "127.0.0.1:15203";
 /// What `serve` takes.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// What `fleet run --keep` writes or wrote.
+    /// What `fleet run --keep` writes or wrote: a file, or the address of a database.
     #[arg(value_name = "FILE")]
     pub file: Place,
     /// Serve the page there; without --metrics it is served anyway. Only this host reaches it, on a free port, unless
@@ -183,7 +185,8 @@ pub struct RunArgs {
     /// Measure all pairs so many times, one after the other: from 3 on, which host or link is bad can be told.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub times: u32,
-    /// Keep each result in this new file before its hosts go on.
+    /// Keep each result in this new file before its hosts go on; or in a database of PostgreSQL:
+    /// postgres://USER@HOST/NAME.
     #[arg(long, value_name = "FILE")]
     pub keep: Option<Place>,
     /// Go on with the file of --keep: what it has is not measured again. --times may be more than it was.
@@ -212,7 +215,8 @@ pub struct ScheduleArgs {
     /// End after so long [default: at Ctrl-C].
     #[arg(long = "for", value_name = "TIME", value_parser = length)]
     pub lasts: Option<u64>,
-    /// Keep each result in this file before its hosts go on.
+    /// Keep each result in this file before its hosts go on; or in a database of PostgreSQL:
+    /// postgres://USER@HOST/NAME.
     #[arg(long, value_name = "FILE")]
     pub keep: Place,
     /// Go on with the file of --keep if it is there.

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 use linerate_ask::{key, usage};
 use linerate_drive::SystemClock;
+#[cfg(feature = "nats")]
+use linerate_drive::fleet::audit;
 use linerate_drive::fleet::{
     Asked, Event, Keep, Reach, by_network, results, run as measure, time_of_test,
 };
@@ -38,7 +40,7 @@ use linerate_report::clean::clean;
 use linerate_report::fleet as text;
 use linerate_report::live::span;
 use linerate_report::run::json;
-use linerate_store::Place;
+use linerate_store::{Address, Place};
 
 use self::args::{FleetArgs, Measured, RunArgs, Verb, Who, access};
 #[cfg(not(feature = "nats"))]
@@ -164,9 +166,21 @@ fn asked_for(
     Written { test, set, metric, .. }: Written,
 ) -> Result<Asked, ErrorRecord> {
     let hosts = fleet.hosts().iter().map(|host| access(host, key)).collect::<Result<_, _>>()?;
-    let command = output::command();
+    let command = command();
     let (retries, times, keep) = (0, 1, None);
     Ok(Asked { fleet, pairs, hosts, test, set, metric, retries, times, keep, command })
+}
+
+/// The command line as it is kept: without the password of a database.
+fn command() -> Vec<String> {
+    let shown = |word: String| {
+        let value = word.strip_prefix("--keep=").unwrap_or(&word);
+        match Address::of(value) {
+            Some(address) => word.replace(value, &address.to_string()),
+            None => word,
+        }
+    };
+    output::command().into_iter().map(shown).collect()
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
@@ -246,7 +260,9 @@ fn by_agents(
 ) -> Result<FleetDocument, ErrorRecord> {
     broker::names(asked.fleet.hosts())?;
     let credentials = broker::credentials(dir)?;
-    let agents = nats::Nats::connect(&credentials, asked.fleet.clone(), broker::millis())?;
+    let audit = asked.keep.as_ref().map(|keep| audit(&keep.place)).transpose()?.flatten();
+    let fleet = asked.fleet.clone();
+    let agents = nats::Nats::connect(&credentials, fleet, audit, broker::millis())?;
     let document = work(&agents, tell);
     let unwanted = agents.end(document.as_ref().is_ok_and(|document| !document.interrupted));
     if unwanted > 0 {

@@ -21,7 +21,7 @@ use linerate_runner::agent::{Access, HostAgent};
 use linerate_runner::clock;
 use linerate_runner::random::random;
 use linerate_runner::signals::Stop;
-use linerate_wire::native::auth::to_hex;
+use linerate_store::LeaseAudit;
 use tokio::runtime::{Handle, Runtime};
 
 /// What happened is said so often until the broker takes it, and then given up.
@@ -49,6 +49,8 @@ pub struct Agents {
     broker: Broker,
     handle: Handle,
     fleet: Fleet,
+    /// Where leases are written down, if that is asked for.
+    audit: Option<Box<dyn LeaseAudit>>,
     clock: SystemClock,
     results: Mutex<Results>,
     news: Condvar,
@@ -88,6 +90,7 @@ impl Nats {
     pub fn connect(
         credentials: &Credentials,
         fleet: Fleet,
+        audit: Option<Box<dyn LeaseAudit>>,
         now_ms: u64,
     ) -> Result<Self, ErrorRecord> {
         let handle = runtime()?;
@@ -97,7 +100,7 @@ impl Nats {
             Ok::<_, ErrorRecord>(broker)
         })?;
         let (clock, results, news) = (SystemClock::default(), Mutex::default(), Condvar::new());
-        Ok(Self(Arc::new(Agents { broker, handle, fleet, clock, results, news })))
+        Ok(Self(Arc::new(Agents { broker, handle, fleet, audit, clock, results, news })))
     }
 
     /// The run is over: waits until what was said of its results is said, as far as the broker is there. Of a run that is
@@ -198,7 +201,12 @@ impl Agents {
 
     /// Has both hosts end what they do under a lease, and gives it back. Says whether both did, and why the server's host is
     /// against what was measured.
-    async fn free(&self, from: &str, to: &str, lease: &Lease) -> (bool, Option<ErrorRecord>) {
+    async fn free(
+        self: &Arc<Self>,
+        from: &str,
+        to: &str,
+        lease: &Lease,
+    ) -> (bool, Option<ErrorRecord>) {
         let end = Order::End { epoch: lease.epoch.0 };
         let ended = tokio::join!(
             self.broker.tell(to, &end, PATIENCE),
@@ -208,8 +216,21 @@ impl Agents {
             Err(error) if error.kind == ErrorKind::HelperLost => (true, Some(error)),
             answer => (answer.is_ok(), None),
         };
-        let freed = server && ended.1.is_ok() && self.broker.give_back(lease).await.is_ok();
+        let freed = server
+            && ended.1.is_ok()
+            && self.note_end(lease.epoch.0).await
+            && self.broker.give_back(lease).await.is_ok();
         (freed, spoiled)
+    }
+
+    /// Writes down that a lease is over, before another can be granted. Says whether that was done.
+    async fn note_end(self: &Arc<Self>, epoch: u64) -> bool {
+        if self.audit.is_none() {
+            return true;
+        }
+        let agents = Arc::clone(self);
+        let ended = move || agents.audit.as_ref().is_some_and(|audit| audit.ended(epoch).is_ok());
+        tokio::task::spawn_blocking(ended).await.unwrap_or(false)
     }
 
     /// Both at once.

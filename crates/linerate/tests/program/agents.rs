@@ -9,6 +9,8 @@ use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::setting::{Setting, SettingValue};
 use linerate_testkit::peer::LONG;
+#[cfg(feature = "postgres")]
+use linerate_testkit::postgres::Postgres;
 use linerate_wire::native::agent::RemoteTest;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -148,6 +150,48 @@ fn two_runs_at_once_never_have_a_host_in_two_tests() {
         }
         assert!(log.matches("ready for").count() >= 16, "{log}");
     }
+}
+
+/// The server of the database is killed in the middle, then the coordinator: every result is there once, and with each the
+/// lease under which it was measured.
+#[cfg(feature = "postgres")]
+#[test]
+fn results_and_leases_are_in_a_database_whoever_is_killed() {
+    let Some(fleet) = Fleet::new("database", &["a", "b", "c"]) else { return };
+    let Some(mut database) = Postgres::start("agents") else { return };
+    let (dir, keep) = (fleet.dir(), database.address());
+    let before = ["fleet", "run", "--hosts", "a,b,c", "--nats", &dir, "--keep", &keep, "--json"];
+    let test = ["--times", "3", "--retries", "5", "rr", "-t", "300ms"];
+    let kept = || {
+        let ran = linerate(None, &["fleet", "results", &keep, "--json"]);
+        values(&serde_json::from_str(&ran.out).unwrap_or_default())
+    };
+    let measured = || kept().iter().flatten().count();
+    let first = Client::start(None, &[&before[..], &test].concat());
+    assert!(wait_for(LONG, || measured() >= 1), "nothing is kept");
+    database.again();
+    assert!(wait_for(LONG, || measured() >= 3), "nothing is kept after the server was killed");
+    first.signal(Signal::SIGKILL);
+    first.end();
+    let had = kept();
+    let ran = linerate(None, &[&before[..], &["--resume"], &test].concat());
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let after = values(&document(&ran));
+    assert_eq!((after.len(), after.iter().flatten().count()), (9, 9), "{}", ran.out);
+    for (before, after) in had.iter().zip(&after) {
+        assert!(before.is_none() || before == after, "{before:?} {after:?}");
+    }
+    let counted = "SELECT count(*), count(DISTINCT slot) FROM linerate.run WHERE state = 'counted'";
+    assert_eq!(database.ask(counted), "9|9");
+    // Each of the two hosts of each test; none is written down twice at the same time.
+    let leases = "SELECT count(*) >= 18, count(DISTINCT resource) FROM linerate.lease_audit";
+    assert_eq!(database.ask(leases), "t|3");
+    let unled = "SELECT count(*) FROM linerate.run WHERE state = 'counted' AND slot NOT IN
+        (SELECT split_part(turn, '.', 2)::bigint FROM linerate.lease_audit)";
+    assert_eq!(database.ask(unled), "0");
+    let overlaps = "SELECT count(*) FROM linerate.lease_audit a JOIN linerate.lease_audit b
+        ON a.resource = b.resource AND a.epoch < b.epoch AND a.during && b.during";
+    assert_eq!(database.ask(overlaps), "0");
 }
 
 /// As probes of latency beside a test of throughput.

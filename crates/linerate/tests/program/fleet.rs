@@ -22,7 +22,7 @@ pub(super) fn path(folder: &Path, name: &str) -> String {
 }
 
 /// A host; one with rights lets whoever has the key control it.
-fn host(folder: &Path, name: &str, rights: bool) -> Server {
+pub(super) fn host(folder: &Path, name: &str, rights: bool) -> Server {
     let (key, state) = (path(folder, "key"), path(folder, name));
     let args = ["--key-file", &key, "--allow-settings", "--state-dir", &state];
     Server::start(None, if rights { &args[..] } else { &args[..2] })
@@ -34,7 +34,7 @@ fn run(folder: &Path, hosts: &[String], before: &[&str], test: &[&str]) -> Ran {
     linerate(None, &[&args[..], before, test].concat())
 }
 
-fn document(ran: &Ran) -> Value {
+pub(super) fn document(ran: &Ran) -> Value {
     let value: Value =
         serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
     let schema = serde_json::from_str(&linerate(None, &["schema", "fleet"]).out).expect("JSON");

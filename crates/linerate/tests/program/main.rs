@@ -21,6 +21,8 @@ mod documents;
 mod every_option;
 mod fleet;
 mod fleet_page;
+#[cfg(feature = "postgres")]
+mod fleet_postgres;
 mod fleet_schedule;
 mod flent;
 mod foreign;

@@ -71,7 +71,11 @@ fn noise(wall_s: u64) -> f64 {
 
 #[test]
 fn a_change_is_said_once_to_each_however_often_it_is_begun_anew() {
-    let (folder, world) = (Folder::new("schedule"), Arc::<World>::default());
+    Folder::each("schedule", change_in);
+}
+
+fn change_in(folder: &Folder) {
+    let world = Arc::<World>::default();
     *world.level.lock().unwrap() =
         Some(|wall_s| noise(wall_s) * if wall_s < 30 * DAY_S { 1.0 } else { 0.5 });
     let asked = |resume| Asked { times: 0, keep: folder.keep(resume), ..asked("a,b", 0) };
@@ -117,7 +121,11 @@ fn whoever_holds_results_back_is_told_what_was_kept_before() {
 
 #[test]
 fn old_times_go_and_what_is_judged_by_them_stays() {
-    let (folder, world) = (Folder::new("retention"), Arc::<World>::default());
+    Folder::each("retention", retention_in);
+}
+
+fn retention_in(folder: &Folder) {
+    let world = Arc::<World>::default();
     *world.level.lock().unwrap() = Some(|wall_s| {
         noise(wall_s)
             * match wall_s / DAY_S {
@@ -135,8 +143,8 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
     assert_eq!(document.changes, [], "it went with the time that told it");
     let place = folder.place();
     assert_eq!(results(&place).unwrap(), document);
-    let reader = linerate_store::Reader::open(&folder.0.join("fleet.db")).unwrap();
-    assert_eq!((reader.check().len(), reader.runs().unwrap().len()), (0, document.times as usize));
+    let mut reader = place.read().unwrap();
+    assert_eq!(reader.runs_after(0).unwrap().len(), document.times as usize);
     drop(reader);
     let (mut followed, now) = Followed::open(&place).unwrap();
     let numbers: Vec<u32> = now.tests.iter().map(|test| test.time).collect();
@@ -181,7 +189,11 @@ fn a_time_that_takes_longer_than_what_lies_between_is_said_and_none_is_doubled()
 
 #[test]
 fn what_was_under_way_when_it_ended_stays_a_gap() {
-    let (folder, world) = (Folder::new("gap"), Arc::<World>::default());
+    Folder::each("gap", gap_in);
+}
+
+fn gap_in(folder: &Folder) {
+    let world = Arc::<World>::default();
     let asked = |resume| Asked { times: 0, keep: folder.keep(resume), ..asked("a,b,c", 0) };
     let (_, said) = go_on(&world, &asked(false), ("1h", 1), None, 0);
     assert_eq!(said.over.len(), 24);
@@ -216,5 +228,5 @@ fn a_schedule_needs_a_file_and_a_jitter_that_fits() {
     let folder = Folder::new("refused");
     let asked = Asked { keep: folder.keep(false), ..asked };
     assert!(refused(&asked, 3_600).why.contains("jitter"));
-    assert!(!folder.0.join("fleet.db").exists());
+    assert!(!folder.file().exists());
 }

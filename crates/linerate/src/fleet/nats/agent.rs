@@ -1,12 +1,13 @@
 //! A host that is an agent: what a test of it takes, its orders, and what comes of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_broker::lease::Lease;
 use linerate_broker::message::{Answer, Order, Prepare, Role};
 use linerate_fleet::lease::{Grant, Term};
-use linerate_fleet::plan::Pair;
+use linerate_fleet::plan::{Pair, Resource};
 use linerate_model::fleet_events::FleetEvent;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::setting::Setting;
@@ -95,7 +96,14 @@ impl Agent {
                 let (turn, seconds) = (self.turn.clone(), length.as_secs());
                 let granted = FleetEvent::Granted { turn, lease: lease.epoch.0, takes, seconds };
                 Agents::say(agents, &self.id, granted);
-                return Ok(Held { lease, grant, test, to });
+                let held = Held { lease, grant, test, to };
+                return match self.note(&held, &resources) {
+                    Ok(()) => Ok(held),
+                    Err(error) => {
+                        self.give_back(&held);
+                        Err(error)
+                    }
+                };
             }
             if self.stop.seen() || agents.now_ns() >= until_ns {
                 let what = format!("cannot measure {} with {to}", self.id);
@@ -105,6 +113,20 @@ impl Agent {
             let [chance] = random::<1>();
             std::thread::sleep(Duration::from_millis(100 + u64::from(chance)));
         }
+    }
+
+    /// Writes down what was granted, for as long as something may be sent under it.
+    fn note(&self, held: &Held<'_>, resources: &BTreeSet<Resource>) -> Result<(), ErrorRecord> {
+        let Some(audit) = &self.agents.audit else { return Ok(()) };
+        let Grant { epoch, granted_ns, term } = held.grant;
+        let spent_ns = self.agents.now_ns().saturating_sub(granted_ns);
+        let left_ns = term.length_ns.saturating_sub(term.guard_ns).saturating_sub(spent_ns);
+        let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
+        let noted = audit.granted(epoch.0, &self.turn, &names, Duration::from_nanos(left_ns));
+        noted.map_err(|error| {
+            let what = format!("cannot measure {} with {}", self.id, held.to);
+            ErrorRecord::new(ErrorKind::Store, what, error.to_string(), &["--retries 3"])
+        })
     }
 
     /// Has both hosts make ready. Says where the server is.
