@@ -73,6 +73,11 @@ impl Nats {
         }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it (`kill -9`).
     pub fn kill(&mut self) {
         let _ = self.child.kill();
