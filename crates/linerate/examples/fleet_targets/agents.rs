@@ -47,6 +47,7 @@ pub fn prepare(epoch: u64, role: Role, peer: &str, turn: &str) -> Order {
         token: "a token of one test, 32 bytes long".to_owned(),
         turn: turn.to_owned(),
         test,
+        set: Vec::new(),
     }))
 }
 

@@ -58,7 +58,8 @@ impl World {
         let program = program(name, &target).expect("a nats-server");
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let founded = found(&format!("nats://{listen}"), NOW_S).expect("keys");
-        let server = Server { listen, store: folder.join("store"), tls: None };
+        let (store, accounts) = (folder.join("store"), folder.join("accounts"));
+        let server = Server { listen, store, accounts, tls: None };
         let config = folder.join("broker.conf");
         std::fs::write(&config, server.config(&founded.config)).expect("a file");
         let operator = founded.authority.operator(NOW_S).expect("keys");

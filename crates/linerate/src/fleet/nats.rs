@@ -22,6 +22,7 @@ use linerate_runner::clock;
 use linerate_runner::random::random;
 use linerate_runner::signals::Stop;
 use linerate_store::LeaseAudit;
+use linerate_wire::native::auth::to_hex;
 use tokio::runtime::{Handle, Runtime};
 
 /// What happened is said so often until the broker takes it, and then given up.
