@@ -234,9 +234,9 @@ impl Lab {
         (number(found, "counter.packets"), number(found, "counter.bytes"))
     }
 
-    /// A figure of /proc/net/snmp there, such as `Udp` `RcvbufErrors`.
+    /// A figure of /proc/net/snmp or netstat there, such as `Udp` `RcvbufErrors`.
     pub fn snmp(&self, which: &str, group: &str, name: &str) -> u64 {
-        let text = self.run(which, "cat /proc/net/snmp");
+        let text = self.run(which, "cat /proc/net/snmp /proc/net/netstat");
         let rows: Vec<Vec<&str>> = text
             .lines()
             .filter(|line| line.starts_with(&format!("{group}:")))
