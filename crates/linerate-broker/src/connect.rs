@@ -27,6 +27,10 @@ pub const LEAST_VERSION: (i64, i64, i64) = (2, 12, 0);
 const PING_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait between two attempts to connect.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A broker that is restarted is back after fewer attempts than this, which take about a minute; until then nobody waits longer
+/// than the time in which it takes 10,000 of them.
+const RESTART_TRIES: usize = 24;
+const RESTART_WAIT: Duration = Duration::from_secs(6);
 
 /// How the client calls it that the broker does not let somebody in.
 const REFUSED: ConnectErrorKind = ConnectErrorKind::AuthorizationViolation;
@@ -167,7 +171,8 @@ fn options(
 /// Longer each time, and of all who were cut off at once each at another moment.
 fn wait(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.min(16)).unwrap_or(16);
-    let most = Duration::from_millis(50).saturating_mul(1 << doublings).min(LONGEST_WAIT);
+    let longest = if attempts > RESTART_TRIES { LONGEST_WAIT } else { RESTART_WAIT };
+    let most = Duration::from_millis(50).saturating_mul(1 << doublings).min(longest);
     most.mul_f64(chance())
 }
 
