@@ -102,6 +102,7 @@ fn a_receiver_has_the_receive_path_on_top() {
 }
 
 #[test]
+#[ignore = "long"]
 fn whole_cores_show_softirq_idle_time_and_both_ends() {
     let test = "whole_cores_show_softirq_idle_time_and_both_ends";
     let _alone = alone();
@@ -223,6 +224,7 @@ fn what_is_kept_can_be_compared_and_becomes_a_page() {
 /// A token bucket of 20 Mbit/s in the router: a knee that no speed of this machine moves. Where exactly the search finds
 /// it may depend on what else runs; that one test lies below it and one above may not.
 #[test]
+#[ignore = "long"]
 fn two_tests_lie_below_and_above_the_knee() {
     let test = "two_tests_lie_below_and_above_the_knee";
     let _alone = alone();

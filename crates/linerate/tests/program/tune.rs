@@ -58,6 +58,7 @@ fn holds_together(document: &Value) {
 }
 
 #[test]
+#[ignore = "long"]
 fn two_factors_over_loopback() {
     let _alone = alone();
     let line = "tune udp --local --rate 20M -t 100ms --factor streams=2,3 --factor burst=1ms \
