@@ -96,8 +96,8 @@ fn the_doctor_tells_what_is_not_well() {
     std::fs::write(&config, text.replace("sync_interval: always", "sync_interval: 2m"))
         .expect("a file");
     fleet.nats.again();
-    fleet.seen("a", "");
-    fleet.seen("b", "");
+    fleet.seen("a", " idle ");
+    fleet.seen("b", " idle ");
     let lazy = judged(5);
     assert!(beyond_notes(&lazy).contains(&"broker.sync".to_owned()), "{lazy}");
     std::fs::remove_file(fleet.folder.join("fleet/account.json")).expect("a file");
@@ -187,8 +187,8 @@ fn an_agent_that_is_revoked_is_gone_and_stays_away() {
     }
     fleet.nats.again();
     assert!(wait_for(LONG, || linerate(None, &["fleet", "hosts", &dir]).code == 0));
-    fleet.seen("b", "");
-    fleet.seen("c", "");
+    fleet.seen("b", " idle ");
+    fleet.seen("c", " idle ");
     revoked = Agent::start(&fleet.folder, "a");
     assert!(wait_for(LONG, || revoked.has_ended()), "{}", revoked.log());
     assert_eq!(names(&fleet), ["b", "c"]);
@@ -200,5 +200,5 @@ fn an_agent_that_is_revoked_is_gone_and_stays_away() {
     std::fs::remove_dir_all(fleet.folder.join("a")).expect("its state");
     fleet.enrol("a");
     fleet.agents.push(Agent::start(&fleet.folder, "a"));
-    fleet.seen("a", "");
+    fleet.seen("a", " idle ");
 }

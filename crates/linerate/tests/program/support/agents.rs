@@ -112,7 +112,7 @@ impl Fleet {
             this.agents.push(Agent::start(&this.folder, name));
         }
         for name in names {
-            this.seen(name, "");
+            this.seen(name, " idle ");
         }
         Some(this)
     }
