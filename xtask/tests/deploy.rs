@@ -1,10 +1,16 @@
 //! What brings servers to many hosts: each file passes its own program's checks, and names options that there are.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn deploy(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(name)
+}
+
+/// The test runner captures what macros print, and not this.
+fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "\n*** SKIP {test}: {why}");
 }
 
 /// Whether it ran; a test without it says so.
@@ -13,7 +19,7 @@ fn checked(test: &str, command: &mut Command, package: &str) {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
     // What they keep is kept there and not beside the files.
     match command.env("HOME", home).env("NO_COLOR", "1").output() {
-        Err(_) => eprintln!("*** SKIPPED: {test}: {name} is not installed ({package})"),
+        Err(_) => skip(test, &format!("{name} is not installed ({package})")),
         Ok(out) => assert!(
             out.status.success(),
             "{name}: {}{}",
@@ -46,9 +52,7 @@ fn they_name_options_that_there_are() {
         ("ansible/roles/linerate/templates/unit.conf.j2", "serve"),
     ] {
         let Ok(help) = Command::new(&program).args([verb, "--help"]).output() else {
-            return eprintln!(
-                "*** SKIPPED: {test}: the program is not built; cargo test --workspace does"
-            );
+            return skip(test, "the program is not built; cargo test --workspace does");
         };
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let text = std::fs::read_to_string(deploy(file)).expect("a file");

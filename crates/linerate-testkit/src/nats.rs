@@ -17,7 +17,7 @@ pub fn program(test: &str, target: &Path) -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| find(target));
     if found.is_none() {
-        eprintln!("*** SKIPPED: {test}: no nats-server is installed, and go cannot build one");
+        crate::skip(test, "no nats-server is installed, and go cannot build one");
     }
     found.clone()
 }

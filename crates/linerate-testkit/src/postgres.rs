@@ -44,7 +44,7 @@ impl Postgres {
     /// Starts one with further settings, `name=value`, and files that are copied into its folder of data.
     pub fn with_files(test: &str, settings: &[&str], files: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
-            eprintln!("*** SKIPPED: {test}: PostgreSQL is not installed in /usr/lib/postgresql");
+            crate::skip(test, "PostgreSQL is not installed in /usr/lib/postgresql");
             return None;
         };
         // A path of a socket has 107 bytes at most.

@@ -6,7 +6,7 @@ use crate::schema;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use linerate_testkit::records;
+use linerate_testkit::{records, skip};
 
 fn linerate(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_linerate"))
@@ -226,7 +226,7 @@ fn every_command_has_completions_and_a_manual_page() {
     assert_eq!(pages.len(), commands.len() + 1, "a page of what nobody calls: {pages:?}");
     match Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output() {
         Ok(out) => assert!(out.status.success(), "{}", text(&out.stdout)),
-        Err(e) => eprintln!("*** SKIPPED: the manual pages' form: mandoc: {e}"),
+        Err(e) => skip("the form of the manual pages", &format!("mandoc: {e}")),
     }
     std::fs::remove_dir_all(&dir).expect("gone");
     let out = linerate(&["man", "--dir", "/nonexistent/dir"]);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use linerate_testkit::skip;
 use serde_json::Value;
 
 fn scratch(name: &str) -> PathBuf {
@@ -284,7 +285,7 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
 fn a_browser_shows_the_page() {
     let browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
     let Some(browser) = browser.iter().find(|b| Path::new(b).exists()) else {
-        eprintln!("SKIP: chromium is not installed (Debian package `chromium`): NO PICTURE TAKEN");
+        skip("a_browser_shows_the_page", "chromium is not installed");
         return;
     };
     let folder = scratch("compare-page");

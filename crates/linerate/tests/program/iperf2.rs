@@ -16,7 +16,8 @@ use serde_json::Value;
 /// In a network of the test's own.
 const PORT: &str = "5001";
 
-/// The programs that are there; what is not is said.
+/// The programs that are there; what is not is said. Before the test has a network of its own: one is built of what apt
+/// fetches.
 fn programs(test: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     match Command::new("iperf").arg("-v").output() {
@@ -77,8 +78,9 @@ fn results(server: &Server, count: usize) -> Vec<Value> {
 
 #[test]
 fn an_unmodified_udp_client_and_this_server_count_alike() {
+    let programs = programs("an_unmodified_udp_client_and_this_server_count_alike");
     let _alone = alone();
-    for program in programs("an_unmodified_udp_client_and_this_server_count_alike") {
+    for program in programs {
         for (args, streams) in [
             ("-u -b 2M -t 1", 1),
             ("-u -b 2M -t 1 -e -i 0.5", 1),
@@ -114,8 +116,9 @@ fn an_unmodified_udp_client_and_this_server_count_alike() {
 
 #[test]
 fn an_unmodified_tcp_client_and_this_server_count_alike() {
+    let programs = programs("an_unmodified_tcp_client_and_this_server_count_alike");
     let _alone = alone();
-    for program in programs("an_unmodified_tcp_client_and_this_server_count_alike") {
+    for program in programs {
         for (args, streams, side) in [
             ("-n 3M -y C", 1, "received"),
             ("-n 3M -y C -X", 1, "received"),
@@ -141,8 +144,9 @@ fn an_unmodified_tcp_client_and_this_server_count_alike() {
 
 #[test]
 fn an_unmodified_client_sends_and_receives_at_once() {
+    let programs = programs("an_unmodified_client_sends_and_receives_at_once");
     let _alone = alone();
-    for program in programs("an_unmodified_client_sends_and_receives_at_once") {
+    for program in programs {
         let server = Server::start(None, &["--iperf2"]);
         let text = iperf(&program, "--full-duplex -t 1 -b 20M -y C");
         let result = results(&server, 1).pop().expect("one test");
@@ -163,8 +167,9 @@ fn an_unmodified_client_sends_and_receives_at_once() {
 
 #[test]
 fn an_unmodified_client_is_called_back() {
+    let programs = programs("an_unmodified_client_is_called_back");
     let _alone = alone();
-    for program in programs("an_unmodified_client_is_called_back") {
+    for program in programs {
         for args in ["-d", "-r", "-d -P 2", "-r -P 2 -n 200K"] {
             let server = Server::start(None, &["--iperf2"]);
             let (text, aborted) = ran(&program, &format!("{args} -L 5002 -t 1 -b 20M -y C"));
@@ -191,8 +196,9 @@ fn an_unmodified_client_is_called_back() {
 
 #[test]
 fn what_is_not_done_is_refused_by_name() {
+    let programs = programs("what_is_not_done_is_refused_by_name");
     let _alone = alone();
-    for program in programs("what_is_not_done_is_refused_by_name") {
+    for program in programs {
         for (args, why) in [
             ("-u -R -t 1", "over UDP"),
             ("-u --full-duplex -t 1", "over UDP"),
@@ -271,8 +277,9 @@ fn ours(args: &str) -> Value {
 
 #[test]
 fn this_client_and_an_unmodified_server_count_alike() {
+    let programs = programs("this_client_and_an_unmodified_server_count_alike");
     let _alone = alone();
-    for program in programs("this_client_and_an_unmodified_server_count_alike") {
+    for program in programs {
         for (args, streams) in [
             ("udp -t 500ms -b 2M", 1),
             ("udp -k 100 -b 2M --size 80", 1),
@@ -339,8 +346,9 @@ fn a_server_that_opens_its_port_anew_is_asked_again() {
 
 #[test]
 fn this_client_sends_and_receives_streams_of_an_unmodified_server() {
+    let programs = programs("this_client_sends_and_receives_streams_of_an_unmodified_server");
     let _alone = alone();
-    for program in programs("this_client_sends_and_receives_streams_of_an_unmodified_server") {
+    for program in programs {
         let server = Real::start(&program, "-f B");
         let record = ours("tcp --bytes 5M");
         let sent = number(&record, "totals.sender.bytes");

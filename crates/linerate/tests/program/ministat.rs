@@ -11,6 +11,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use linerate_testkit::skip;
+
 const ORIGINAL: &str = "/usr/bin/ministat";
 const CALLS: usize = 2000;
 
@@ -170,8 +172,7 @@ fn scratch(name: &str) -> PathBuf {
 #[test]
 fn generated_calls_agree_with_the_original() {
     if !Path::new(ORIGINAL).exists() {
-        println!("SKIP: {ORIGINAL} is not installed (Debian package `ministat`): NOT COMPARED");
-        eprintln!("SKIP: {ORIGINAL} is not installed (Debian package `ministat`): NOT COMPARED");
+        skip("generated_calls_agree_with_the_original", &format!("{ORIGINAL} is not installed"));
         return;
     }
     let folder = scratch("ministat");
@@ -252,7 +253,8 @@ fn the_verb_is_the_same_program() {
 fn on_a_terminal_the_width_is_the_same() {
     let script = Path::new("/usr/bin/script");
     if !Path::new(ORIGINAL).exists() || !script.exists() {
-        eprintln!("SKIP: {ORIGINAL} or {script:?} is not installed: NO TERMINAL COMPARED");
+        let why = format!("{ORIGINAL} or {script:?} is not installed");
+        skip("on_a_terminal_the_width_is_the_same", &why);
         return;
     }
     let folder = scratch("ministat-terminal");

@@ -40,6 +40,7 @@ pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
+pub use linerate_testkit::skip;
 pub use program::Program;
 
 /// The control side, what waits for signals, the log, the host's counters, and the pulse.
@@ -118,17 +119,6 @@ pub fn often<T: Sync>(at_once: usize, cases: &[T], once: impl Fn(&T) + Sync) {
             });
         }
     });
-}
-
-/// Says loudly, past the capture of the test runner, that a test could not be made.
-pub fn skip(test: &str, why: &str) {
-    use std::io::Write;
-    let line = format!("\n*** SKIP {test}: {why}\n");
-    let direct = std::fs::OpenOptions::new().append(true).open("/proc/self/fd/2");
-    match direct {
-        Ok(mut err) => drop(err.write_all(line.as_bytes())),
-        Err(_) => eprintln!("{line}"),
-    }
 }
 
 /// The program, in a network namespace if one is named.
