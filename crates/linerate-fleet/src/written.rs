@@ -17,7 +17,7 @@
 //! test = "udp"                    # or tcp, or rr; the rest are its long options, with _ for -
 //! rate = "100M"
 //! time = "5s"
-//! metric = "loss"         # what is kept of it, as of a campaign
+//! metric = "loss"                 # what is kept of it, as of a campaign
 //!
 //! [set]                           # on both hosts of a test while it lasts
 //! offload.gro = false

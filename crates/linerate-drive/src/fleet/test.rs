@@ -35,6 +35,10 @@ impl Wanted {
         let first = asked.pairs.first().and_then(|pair| asked.hosts.get(pair.to));
         let first = first.ok_or_else(|| refused("there is no pair", &[]))?;
         let Understood { test, time, notes } = towards(&asked.test, first)?;
+        let mut names = std::collections::BTreeSet::new();
+        if let Some(twice) = asked.set.iter().find(|set| !names.insert(&set.name)) {
+            return Err(refused(&format!("{} is set twice", twice.name), &["say it once"]));
+        }
         if asked.fleet.may_meet() && !asked.set.is_empty() {
             let why = "a host on which something is set is in one test at a time";
             return Err(refused(why, &["without --at-once, or set it beforehand"]));

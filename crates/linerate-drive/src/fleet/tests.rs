@@ -316,9 +316,14 @@ fn both_hosts_of_a_test_are_set_and_what_does_not_hold_is_no_result() {
         let missing = pair.missing.as_deref().unwrap_or_default();
         assert_eq!(missing.contains("did not hold on c"), spoiled, "{pair:?}");
     }
-    let mut meeting = asked;
-    meeting.fleet.meet();
-    assert!(run_until(&Arc::default(), &meeting, &Stop::default(), 1).is_err());
+    let refused = |asked: &Asked| {
+        run_until(&Arc::default(), asked, &Stop::default(), 1).expect_err("it makes no sense").why
+    };
+    let mut asked = asked;
+    asked.fleet.meet();
+    assert!(refused(&asked).contains("in one test at a time"));
+    asked.set.push(Setting::new("offload.gro", SettingValue::Switch(true)).unwrap());
+    assert!(refused(&asked).contains("offload.gro is set twice"));
 }
 
 #[test]
