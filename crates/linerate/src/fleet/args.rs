@@ -241,7 +241,7 @@ fn length(text: &str) -> Result<u64, String> {
 /// Which hosts, and which of them with which.
 #[derive(Debug, Clone, Args)]
 pub struct Who {
-    /// A file that says all this and the test, in their place.
+    /// A file with the hosts, pairs, groups, what is shared, what is set and the test, in the place of their options.
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = ["hosts", "pairs", "each_way", "at_once", "group", "share"])]
     pub plan_file: Option<PathBuf>,
     /// The hosts: HOST or HOST:PORT, an IPv6 address with a port in brackets.
