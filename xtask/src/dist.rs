@@ -10,7 +10,6 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use self::packages::Speed;
 use self::stage::Stage;
 use crate::root;
 
@@ -121,7 +120,7 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
         let papers =
             Papers { parts: build::bill_of_materials(target)?, notices: build::notices(target)? };
         let release = Release { target, version: version()?, epoch: epoch()? };
-        made.extend(pack(&release, &binary, Some(&papers), &out, Speed::Small)?);
+        made.extend(pack(&release, &binary, Some(&papers), &out)?);
     }
     sums(&out)?;
     let size = |path: &PathBuf| {
@@ -131,7 +130,7 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
     Ok(format!("{}\n{}", out.display(), made.iter().map(size).collect::<Vec<_>>().join("\n")))
 }
 
-/// `pack TARGET BINARY OUT VERSION`: the packages of a program that was built already, soon rather than small.
+/// `pack TARGET BINARY OUT VERSION`: the packages of a program that was built already.
 pub fn pack_built(words: &[&str]) -> Result<String, Faults> {
     let [triple, binary, out, version] = words else {
         return Err(vec!["pack TARGET BINARY OUT VERSION".into()]);
@@ -139,7 +138,7 @@ pub fn pack_built(words: &[&str]) -> Result<String, Faults> {
     let target = TARGETS.iter().find(|target| target.triple == *triple);
     let target = target.ok_or_else(|| vec![format!("no target {triple}")])?;
     let release = Release { target, version: (*version).to_owned(), epoch: epoch()? };
-    let made = pack(&release, Path::new(binary), None, Path::new(out), Speed::Quick)?;
+    let made = pack(&release, Path::new(binary), None, Path::new(out))?;
     sums(Path::new(out))?;
     Ok(format!("{} packages", made.len()))
 }
@@ -149,16 +148,15 @@ fn pack(
     binary: &Path,
     papers: Option<&Papers>,
     out: &Path,
-    speed: Speed,
 ) -> Result<Vec<PathBuf>, Faults> {
     have(&["tar", "gzip", "xz", "sha256sum", "dpkg-deb", "rpmbuild"], "xz-utils dpkg rpm")?;
     std::fs::create_dir_all(out).map_err(|e| vec![format!("{}: {e}", out.display())])?;
     let work = out.join(format!("{}.work", release.name()));
     let stage = Stage::new(release, binary, papers, &work)?;
     let mut made = vec![
-        packages::tarball(release, &stage, out, speed)?,
-        packages::deb(release, &stage, out, speed)?,
-        packages::rpm(release, &stage, out, speed)?,
+        packages::tarball(release, &stage, out)?,
+        packages::deb(release, &stage, out)?,
+        packages::rpm(release, &stage, out)?,
     ];
     if let Some(architecture) = release.target.image {
         made.push(image::image(release, architecture, &stage, out)?);

@@ -6,34 +6,14 @@ use super::stage::{Stage, read};
 use super::{Faults, Release, said};
 use crate::root;
 
-/// How much is made of compressing.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Speed {
-    /// What people download.
-    Small,
-    /// For a look at what is in it.
-    Quick,
-}
-
-impl Speed {
-    fn level(self) -> &'static str {
-        if self == Self::Small { "6" } else { "0" }
-    }
-}
-
 /// Of an archive that does not tell who made it when.
 pub const LIKE: [&str; 4] = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"];
 
 /// What is below /usr, to be unpacked below any folder.
-pub fn tarball(
-    release: &Release<'_>,
-    stage: &Stage,
-    out: &Path,
-    speed: Speed,
-) -> Result<PathBuf, Faults> {
+pub fn tarball(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, Faults> {
     let made = out.join(format!("{}.tar.xz", release.name()));
     let mut tar = release.command("tar");
-    tar.args(LIKE).arg(format!("--use-compress-program=xz -T1 -{}", speed.level()));
+    tar.args(LIKE).arg("--use-compress-program=xz -T1 -6");
     // Not what symbolic links lead to.
     tar.arg(format!("--transform=s,^\\.,{},S", release.name()));
     said(tar.arg("-C").arg(stage.folder.join("usr")).arg("-cf").arg(&made).arg("."))?;
@@ -41,12 +21,7 @@ pub fn tarball(
 }
 
 /// Debian's, with the scripts of `deploy/debian`.
-pub fn deb(
-    release: &Release<'_>,
-    stage: &Stage,
-    out: &Path,
-    speed: Speed,
-) -> Result<PathBuf, Faults> {
+pub fn deb(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, Faults> {
     let tree = stage.copy("deb")?;
     let zsh = tree.folder.join("usr/share/zsh");
     std::fs::rename(zsh.join("site-functions"), zsh.join("vendor-completions"))
@@ -76,18 +51,13 @@ pub fn deb(
     tree.settle(release)?;
     let made = out.join(format!("linerate_{}_{}.deb", release.version, release.target.deb));
     let mut pack = release.command("dpkg-deb");
-    pack.args(["--root-owner-group", "-Zxz", &format!("-z{}", speed.level()), "--threads-max=1"]);
+    pack.args(["--root-owner-group", "-Zxz", "-z6", "--threads-max=1"]);
     said(pack.arg("--build").arg(&tree.folder).arg(&made))?;
     Ok(made)
 }
 
 /// Red Hat's and SUSE's, with `deploy/rpm/linerate.spec`.
-pub fn rpm(
-    release: &Release<'_>,
-    stage: &Stage,
-    out: &Path,
-    speed: Speed,
-) -> Result<PathBuf, Faults> {
+pub fn rpm(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, Faults> {
     let top = stage.work.join("rpm");
     let mut pack = release.command("rpmbuild");
     pack.args(["-bb", "--quiet", "--target", &format!("{}-linux", release.target.rpm)]);
@@ -95,7 +65,7 @@ pub fn rpm(
         ("_topdir", top.display().to_string()),
         ("staged", stage.folder.display().to_string()),
         ("release_version", release.version.clone()),
-        ("_binary_payload", format!("w{}.xzdio", speed.level())),
+        ("_binary_payload", "w6.xzdio".into()),
         ("_buildhost", "localhost".into()),
         ("use_source_date_epoch_as_buildtime", "1".into()),
         ("clamp_mtime_to_source_date_epoch", "1".into()),
