@@ -119,13 +119,24 @@ fn lines_of_tcp_are_those_of_the_real_one() {
         "lines_of_tcp_are_those_of_the_real_one",
         &[
             ("-T0.5", "-f-cwnd"),
+            ("-T1 -i0.3 -fparse", "-f-cwnd"),
+            ("-r -T1 -i0.3 -frunningtotal -fparse", "-f-rtt"),
+            ("-n160 -l8k -f-rtt -w128", "-f-cwnd"),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "long"]
+fn every_line_of_tcp_is_that_of_the_real_one() {
+    let _alone = alone();
+    alike(
+        "every_line_of_tcp_is_that_of_the_real_one",
+        &[
             ("-T0.5 -r -fparse", "-f-cwnd -f-rtt"),
             ("-T1 -i0.3 -I mine -b", "-f-cwnd"),
-            ("-T1 -i0.3 -fparse", "-f-cwnd"),
             ("-r -T1 -i0.3", ""),
-            ("-r -T1 -i0.3 -frunningtotal -fparse", "-f-rtt"),
             ("-r -T1 -i0.3 -f-retrans", ""),
-            ("-n160 -l8k -f-rtt -w128", "-f-cwnd"),
             ("-T1 -v", ""),
         ],
     );

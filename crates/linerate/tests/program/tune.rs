@@ -115,6 +115,7 @@ fn out_of_time(test: &str, document: &Value, figure: &Value) -> bool {
 
 /// Datagrams of 64 bytes cost as many system calls as large ones: nothing else can be as good.
 #[test]
+#[ignore = "long"]
 fn small_datagrams_are_found_out_and_a_profile_mends_them() {
     let test = "small_datagrams_are_found_out_and_a_profile_mends_them";
     let _alone = alone();
