@@ -64,9 +64,12 @@ fn go_on(
     (document, said.into_inner())
 }
 
+/// The same for all of an hour: when in it a test ends is up to the threads of this host, and other noise at each run of
+/// the tests would be told for a change in a few of a hundred.
 fn noise(wall_s: u64) -> f64 {
+    let hour = (wall_s + 1_800) / 3_600;
     1.0 + 0.01
-        * ((wall_s.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24) - 0.5)
+        * ((hour.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24) - 0.5)
 }
 
 #[test]
