@@ -138,7 +138,10 @@ fn a_choice_in_the_warm_up_holds_from_the_start() {
     assert_eq!(events, [(0.0, Some(800_000))]);
     let sent = record.totals.sender.expect("a sender").bits_per_second;
     assert!(sent < 1_000_000.0, "{sent}");
-    assert_eq!(record.verdict.expect("a verdict").limit.name(), "requested-rate");
+    let limit = record.verdict.expect("a verdict").limit.name();
+    // A busy host may keep some of it from leaving, and only then is that what limits.
+    let met = sent >= 0.995 * 800_000.0;
+    assert!(limit == "requested-rate" || (!met && limit == "other-work"), "{limit}, {sent}");
 }
 
 #[test]
