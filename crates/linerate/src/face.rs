@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use linerate_model::record::{ErrorKind, RunRecord, Status};
+use linerate_report::run::json;
 
 /// A command line as text.
 pub fn words(args: Vec<OsString>) -> Vec<String> {
@@ -35,6 +36,12 @@ pub fn outcome(record: &RunRecord) -> Result<(), String> {
         Some(error) => Err(format!("{}: {}", error.what, error.why)),
         None => Ok(()),
     }
+}
+
+/// A test's record as JSON, where that is asked for in place of the other program's lines.
+pub fn document(record: &RunRecord) -> Result<(), String> {
+    let text = json::document(record).map_err(|e| e.to_string())?;
+    write(&text).map_err(|e| e.to_string())
 }
 
 /// Whether a server can have its port: whoever has no screen any more cannot say that it is another's.

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_runner::client::{Request, Target, Wants};
 
+pub(crate) use words::service;
 use words::{letters, wants_help};
 
 /// Of netperf's own command line …
@@ -176,8 +177,8 @@ pub struct Line {
     pub nodelay: bool,
     /// `-K`.
     pub congestion: (Option<String>, Option<String>),
-    /// What means nothing here.
-    pub notes: Vec<String>,
+    /// `--json`: the record of each run in place of columns.
+    pub json: bool,
 }
 
 /// Reads a command line, without the program's name.
@@ -188,7 +189,10 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
     if wants_help(args) {
         return Err(Stop::Help);
     }
-    let (global, rest) = letters(GLOBAL, args).map_err(Stop::Usage)?;
+    // Of linerate alone, and of this end: netperf has letters only.
+    let json = args.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let args: Vec<String> = args.iter().filter(|word| *word != "--json").cloned().collect();
+    let (global, rest) = letters(GLOBAL, &args).map_err(Stop::Usage)?;
     let mut line = Line {
         host: "localhost".into(),
         port: Dialect::Netperf.port(),
@@ -196,6 +200,7 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
         headers: true,
         verbosity: 1,
         runs: (1, 1),
+        json,
         ..Line::default()
     };
     for (letter, value) in &global {
@@ -208,6 +213,9 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
     };
     for (letter, value) in &of_test {
         line.take_of_test(*letter, value).map_err(|stop| named(*letter, stop))?;
+    }
+    if line.way != Way::Asks {
+        line.burst = 0;
     }
     Ok(line)
 }
@@ -267,6 +275,7 @@ impl Line {
             far_tos: self.services.1,
             nodelay: self.nodelay,
             far_core: self.cores.1,
+            burst: self.pace.0.unwrap_or(0),
         }
     }
 }

@@ -16,6 +16,11 @@ const PAUSE_NS: u64 = 1_000_000;
 const BLOCK_BYTES: u32 = 16_384;
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// Of a call whose size nobody named: that of the socket's buffer, as far as one call may go.
+fn block(buffer: Option<u32>) -> u32 {
+    buffer.unwrap_or(BLOCK_BYTES).min(limits::BLOCK_BYTES.max as u32)
+}
+
 impl Line {
     /// Bytes of a send call here, which are those of the socket's buffer unless they are named.
     pub fn send_size(&self, defaults: Buffers) -> u32 {
@@ -25,7 +30,7 @@ impl Line {
         }
         // The kernel doubles what is asked of it.
         let granted = self.buffers[0].0.map(|bytes| bytes.saturating_mul(2));
-        named.or(granted).or(defaults.tcp_send).unwrap_or(BLOCK_BYTES)
+        named.unwrap_or_else(|| block(granted.or(defaults.tcp_send)))
     }
 
     fn end(&self) -> End {
@@ -87,7 +92,7 @@ impl Line {
         let receives = self.way == Way::Receives;
         let size = match (receives, self.receive_sizes.1) {
             (true, Some(named)) => named,
-            (true, None) if !self.udp => defaults.tcp_receive.unwrap_or(BLOCK_BYTES),
+            (true, None) if !self.udp => block(defaults.tcp_receive),
             _ => self.send_size(defaults),
         };
         let rate = self.rate(size)?;
@@ -105,7 +110,7 @@ impl Line {
             })
         } else {
             Traffic::Tcp(TcpPlan {
-                block: size.clamp(limits::BLOCK_BYTES.min as u32, limits::BLOCK_BYTES.max as u32),
+                block: size,
                 mss: self.mss,
                 congestion: self.congestion.0.clone(),
                 nodelay: self.nodelay,

@@ -2,7 +2,7 @@
 
 use linerate_model::plan::IpVersion;
 
-use super::words::{both, maybe, number, parts, service, size};
+use super::words::{both, length, maybe, number, parts, service, size};
 use super::{Line, Stop, Style, Test, Way};
 
 impl Line {
@@ -22,7 +22,7 @@ impl Line {
             '4' => self.ip = Some(IpVersion::V4),
             '6' => self.ip = Some(IpVersion::V6),
             'p' => self.port = number(parts(text).0)?,
-            'l' => self.length = number(text)?,
+            'l' => self.length = length(text)?,
             'D' => {
                 let seconds: f64 = number(parts(text).0)?;
                 if !(seconds.abs() > 0.0 && seconds.is_finite()) {
@@ -132,8 +132,8 @@ impl Line {
                 let (request, response) = pair(both(text), size)?;
                 self.sizes = Some((request.unwrap_or(1), response.unwrap_or(1)));
             }
-            // Of streams it says nothing.
-            'b' if self.way == Way::Asks => self.burst = number(text)?,
+            // Of streams it says nothing; whether this is one may be said later.
+            'b' => self.burst = number(text)?,
             'G' => self.mss = Some(number(text)?),
             'q' => self.most_a_second = Some(number::<u32>(text)?).filter(|bytes| *bytes > 0),
             'D' => self.nodelay = true,

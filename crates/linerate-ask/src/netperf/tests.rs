@@ -49,6 +49,17 @@ fn each_test_is_its_plan() {
     assert_eq!(rr.plan.end, End::Datagrams(50));
     let Traffic::Rr(plan) = rr.plan.traffic else { panic!() };
     assert_eq!((plan.request, plan.response, plan.outstanding), (100, 200, 5));
+    // In any order; of a stream it says nothing.
+    assert_eq!(line("-t omni -- -b 4 -d rr").unwrap().burst, 4);
+    assert_eq!(
+        (line("-t omni -- -b 4 -d send").unwrap().burst, line("-- -b 4").unwrap().burst),
+        (0, 0)
+    );
+    assert_eq!(request("-l -1M").plan.end, End::Bytes(1 << 20));
+    assert_eq!(
+        (line("-l 10k").unwrap().length, line("-l -5g").unwrap().length),
+        (10_000, -5_000_000_000)
+    );
     let wants = |text: &str| request(text).wants.unwrap();
     assert_eq!(wants("-t TCP_RR").connections, None);
     assert_eq!(wants("-t TCP_CRR").connections, Some(true));
@@ -79,6 +90,9 @@ fn each_test_is_its_plan() {
     assert_eq!(rate("-- -b 4 -w 10"), None);
     assert_eq!(rate("-- -q 1000000"), Some(8_000_000));
     assert_eq!(rate("-b 2 -- -m 1000 -q 1000000"), Some(8_000_000));
+    // What is named beyond it is refused with its limit, and not cut.
+    assert_eq!((tcp("-- -s 8M").block, tcp("-- -m 8M").block), (4 << 20, 8 << 20));
+    assert_eq!((wants("-b 5 -w 10").burst, wants("-b 5").burst, wants("-w 10").burst), (5, 5, 0));
     assert_eq!(tcp("-- -G 1000").mss, Some(1_000));
     // Taken as there, and of no effect.
     assert_eq!(tcp("-k 1,2 -K 3 -- -aBfFgIUV -i 1 -j 2 -p 1,2 -m 700").block, 700);
@@ -109,6 +123,7 @@ fn what_is_wrong_or_not_done_is_said() {
         ("-H", "requires an argument"),
         ("-t TCP_FOO", "TCP_FOO"),
         ("-l x", "no number"),
+        ("-l --5", "no number"),
         ("-D 0", "interval"),
         ("-D NaN", "interval"),
         ("-I 90", "95 and 99"),

@@ -68,8 +68,7 @@ pub(super) fn parts(text: &str) -> (&str, &str) {
 }
 
 /// A number, with a letter behind it: small ones are of 1000, large ones of 1024.
-pub(super) fn size(text: &str) -> Result<u32, String> {
-    let wrong = || format!("{text} is no number of bytes");
+fn scaled(text: &str) -> std::option::Option<u64> {
     let factor = match text.chars().next_back() {
         Some('k') => 1_000,
         Some('m') => 1_000_000,
@@ -80,9 +79,22 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
         _ => 1,
     };
     let digits = text.trim_end_matches(|c: char| factor > 1 && c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(factor).and_then(|bytes| i32::try_from(bytes).ok());
-    bytes.map(i32::unsigned_abs).ok_or_else(wrong)
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Such a number of bytes, as far as messages carry it.
+pub(super) fn size(text: &str) -> Result<u32, String> {
+    let bytes = scaled(text).and_then(|bytes| i32::try_from(bytes).ok());
+    bytes.map(i32::unsigned_abs).ok_or_else(|| format!("{text} is no number of bytes"))
+}
+
+/// Seconds, or as many bytes or transactions below 0; with letters as of sizes.
+pub(super) fn length(text: &str) -> Result<i64, String> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |units| (-1, units));
+    let length = scaled(digits).and_then(|length| i64::try_from(length).ok());
+    length.map(|length| sign * length).ok_or_else(|| {
+        format!("{text} is no number of seconds, or below 0 of bytes or transactions")
+    })
 }
 
 /// Nothing where nothing is said.
@@ -94,7 +106,7 @@ pub(super) fn maybe<T, E>(
 }
 
 /// A type of service: a number, or the name of a code point.
-pub(super) fn service(text: &str) -> Result<u8, String> {
+pub(crate) fn service(text: &str) -> Result<u8, String> {
     let wrong = || format!("{text} is no type of service: 0 to 255, 0x.., CS1, AF11, EF");
     let digit = |text: &str| text.parse::<u8>().map_err(|_| wrong());
     let upper = text.to_ascii_uppercase();

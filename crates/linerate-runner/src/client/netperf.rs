@@ -11,11 +11,11 @@ use std::num::NonZeroU16;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_dialect::habits;
+use linerate_dialect::habits::{self, Habits};
 use linerate_dialect::netperf::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::Way;
-use linerate_model::plan::{Dialect, Transport};
+use linerate_model::plan::{Dialect, Traffic, Transport};
 use linerate_model::record::{Doubt, DoubtKind, ErrorRecord, PlanRecord};
 use linerate_model::test_event::TestEvent;
 use linerate_session::assemble::HostSamples;
@@ -47,9 +47,14 @@ pub(super) async fn conduct(
     let cuts = ask::fit(&mut test.plan)?;
     let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
-    let opener = test.opener();
+    let mut opener = test.opener();
     // The server may send to it before anything else is said.
     let wants = test.request.wants.clone();
+    let burst = wants.as_ref().map_or(0, |wants| wants.burst);
+    if let (Traffic::Tcp(tcp), 2..) = (&mut opener.plan.traffic, burst) {
+        // The kernel's own pacing would spread what is to leave at once.
+        tcp.rate = None;
+    }
     let near_port = wants.as_ref().and_then(|wants| wants.near_port);
     let (socket, port) = match test.plan.traffic.transport() {
         Transport::Udp => udp(&opener, near_port).map(Option::unzip)?,
@@ -67,10 +72,10 @@ pub(super) async fn conduct(
         ip: test.ip,
         token: u64::from_be_bytes(random()),
         framing: Framing::Bare,
-        habits: habits::NETPERF,
+        habits: Habits { whole_blocks: burst > 1, ..habits::NETPERF },
         preface: vec![],
         digits: false,
-        burst: 0,
+        burst,
         cores: test.cores(&ids, false, &[]),
     };
     let opening = Opening::start(Netperf {

@@ -100,6 +100,9 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
         let first = runs.is_empty();
         let face = Face::new(line, &options, &request, &stop, first);
         let (record, figures) = face.run(&request, &stop);
+        if line.json {
+            face::document(&record).map_err(wrong)?;
+        }
         let figures = outcome(line, &record, figures)?;
         runs.push(figures);
         let reached = options.confidence.map(|wanted| (wanted, wanted.reached(&options, &runs)));
@@ -108,6 +111,9 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
         {
             break;
         }
+    }
+    if line.json {
+        return Ok(());
     }
     let mut mean = Figures::mean(&runs);
     if let Some(confidence) = options.confidence {
@@ -231,7 +237,7 @@ impl<'a> Face<'a> {
     }
 
     fn print(&self, text: &str) {
-        if write(text).is_err() {
+        if !self.line.json && write(text).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
         }

@@ -272,6 +272,38 @@ fn connections_are_counted_at_both_ends() {
     }
 }
 
+/// `-b` and `-w`: so many at once, and then none for as long. `--json` is the record of it.
+#[test]
+fn sends_of_a_burst_leave_at_once() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    let totals = |args: &str| -> serde_json::Value {
+        let out = text(&ours(at.port(), args), args);
+        let record: serde_json::Value = serde_json::from_str(&out).expect("a record");
+        assert_eq!(
+            (&record["agreed"]["dialect"], &record["status"]),
+            (&"netperf".into(), &"complete".into()),
+            "{record}"
+        );
+        record["totals"].clone()
+    };
+    let udp = totals("-t UDP_STREAM -l 1 -b 5 -w 100 --json -- -m 1000");
+    // Of five at 50 a second; one at a time would be due every 20 ms.
+    assert_eq!(udp["sender"]["pacing"]["gap_nominal_ns"], 100_000_000, "{udp}");
+    assert!(udp["sender"]["datagrams"].as_u64().is_some_and(|n| n > 0 && n <= 55), "{udp}");
+    // The kernel's own pacing would take a whole buffer at first.
+    let tcp = totals("-t TCP_STREAM -l 1 -b 5 -w 100 --json -- -m 1000");
+    let bytes = tcp["sender"]["bytes"].as_u64().expect("bytes");
+    assert!(bytes > 0 && bytes <= 55_000 && bytes % 1_000 == 0, "{tcp}");
+    // Each repeat is a document.
+    let args = "-t TCP_RR -l -20 -I 99,10000 -i 3,3 --json";
+    let all = text(&ours(at.port(), args), args);
+    let records = serde_json::Deserializer::from_str(&all).into_iter::<serde_json::Value>();
+    let requests = records.map(|record| record.expect("a record")["totals"]["rr"].clone());
+    let requests: Vec<_> = requests.map(|rr| rr["transactions"].clone()).collect();
+    assert_eq!(requests, [20, 20, 20], "{all}");
+}
+
 #[test]
 fn a_server_of_that_name_serves() {
     let _alone = alone();

@@ -36,6 +36,8 @@ pub struct Wants {
     pub nodelay: bool,
     /// Core of the server.
     pub far_core: Option<u16>,
+    /// So many datagrams or blocks leave this end at once; of none or one nothing is asked.
+    pub burst: u32,
 }
 
 impl Wants {
