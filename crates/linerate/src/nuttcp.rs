@@ -63,6 +63,8 @@ struct Face<'a> {
     request: &'a Request,
     options: Options,
     stop: signals::Stop,
+    /// The record is shown instead.
+    json: bool,
     rtt_ns: Option<u64>,
     /// Of the intervals that were shown.
     total: Carried,
@@ -72,7 +74,7 @@ struct Face<'a> {
 
 impl Face<'_> {
     fn print(&self, text: &str) {
-        if write(text).is_err() {
+        if !self.json && write(text).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
         }
@@ -316,15 +318,20 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
         sends: request.plan.direction.has_forward(),
         intervals: line.intervals,
     };
-    let mut face = Face {
+    let mut shown = Face {
         request: &request,
         options,
         stop: stop.clone(),
+        json: line.json,
         rtt_ns: None,
         total: Carried::default(),
         told: VecDeque::new(),
     };
-    outcome(&linerate_runner::run(&request, &mut face, &stop))
+    let record = linerate_runner::run(&request, &mut shown, &stop);
+    if line.json {
+        face::document(&record)?;
+    }
+    outcome(&record)
 }
 
 fn serve(asked: &Server) -> Result<(), String> {

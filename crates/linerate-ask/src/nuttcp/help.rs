@@ -8,22 +8,24 @@ or a name, the next word (-T 30).
 
 Client:
   -t, -r     sends (unless said otherwise), receives      -u          UDP; -uu as fast as the host can
-  -T N[m|h]  seconds (10)                                 -n N[k|m|g] buffers, or bytes
+  -T N[m|h]  seconds (10)                                 -n N[b|k|m|g|t] buffers, or bytes
   -l N[k|m]  bytes of a write (64k) or datagram (1024)    -N N        streams, at ports one after the other
-  -w N[m|g]  socket buffers of both ends in KB            -ws N       of the server, -wr N: no more than -w
+  -w N[b|m|g]  socket buffers of both ends in KB          -ws N       of the server
   -R N[m|g|p]  rate in kbit/s or datagrams a second (UDP: 1m), -Ri N[/BURST] the same, -Ru none
   -p N       data port (5101)                             -P N        control port (5000)
   -i N[m]    intervals of so many seconds                 -xc N[/N]   core of this end, of the server
   -c N[t]    DSCP (t: the whole byte)    -M N  MSS        -D          no delay           -4, -6
   -b, -v, -vv  brief, verbose, very verbose               -I NAME     stands before each line
   -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt (joined: -fparse)
+  --json     linerate's record in place of lines
 Server:
   -S         until it is ended           -1  one test, and no more
   --nofork   stays in the foreground and serves one test at a time; otherwise it leaves the screen
   -P N       control port (5000)         -4
-Taken and of no effect: -B, -f-beta, --no3rdparty, --disable-v4-mapped, --enable-v4-mapped.
+Taken and of no effect: -wr N, -B, -f-beta, --no3rdparty, --disable-v4-mapped, --enable-v4-mapped.
 
-  nuttcp -S                                nuttcp -u -Ri500m -l1400 -i1 HOST
+  nuttcp -S                                nuttcp -T30 --json HOST
+  nuttcp -w65536b -n1t HOST                nuttcp -u -Ri500m -l1400 -i1 HOST
   nuttcp -T30 -i1 HOST                     nuttcp -u -r -R100m -l1400 -fparse HOST
   nuttcp -r -N4 -w4m HOST                  nuttcp -v -xc2 -n1g HOST
 ";

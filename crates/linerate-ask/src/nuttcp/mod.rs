@@ -53,6 +53,8 @@ pub struct Line {
     pub verbosity: u8,
     /// Intervals are shown (`-i`).
     pub intervals: bool,
+    /// `--json`: the record in place of lines.
+    pub json: bool,
 }
 
 /// Which end.
@@ -125,6 +127,7 @@ struct Asked {
     name: Option<String>,
     verbosity: u8,
     notes: Vec<String>,
+    json: bool,
 }
 
 impl Asked {
@@ -135,6 +138,9 @@ impl Asked {
             (Some(host), true) => {
                 let text = format!("-S and {host}: this is a client or a server");
                 return Err(Stop::Wrong(text));
+            }
+            (None, true) if self.json => {
+                return Err(Stop::Wrong("--json is of a client: `linerate serve` has it".into()));
             }
             (None, true) => Role::Server(Server {
                 port,
@@ -160,8 +166,8 @@ impl Asked {
             }
         };
         let intervals = self.interval_ns.is_some();
-        let Self { notes, format, name, verbosity, .. } = self;
-        Ok(Line { role, notes, format, name, verbosity, intervals })
+        let Self { notes, format, name, verbosity, json, .. } = self;
+        Ok(Line { role, notes, format, name, verbosity, intervals, json })
     }
 
     fn plan(&mut self) -> Result<TestPlan, String> {

@@ -111,6 +111,7 @@ impl Asked {
         refused(word)?;
         match name {
             "help" => return Err(Stop::Help),
+            "json" => self.json = true,
             "nofork" => self.nofork = true,
             "packet-burst" => {
                 let text = value();
@@ -144,7 +145,8 @@ impl Asked {
             ('D', _) => self.nodelay = true,
             ('B', _) => {}
             ('1', _) => (self.server, self.one_off) = (true, true),
-            ('S', _) if text.is_empty() => self.server = true,
+            // Its f and P are of inetd and of third hosts.
+            ('S', _) if text.chars().all(|letter| "fP".contains(letter)) => self.server = true,
             ('u', _) if text.is_empty() => self.udp = true,
             ('u', _) if text == "u" => (self.udp, self.unlimited) = (true, true),
             ('v', _) if text.chars().all(|c| c == 'v') => {
@@ -166,7 +168,10 @@ impl Asked {
             ('N', _) => self.streams = Some(number(text, || invalid("nstream"))?),
             ('w', Some('s')) => self.far_window = Some(small(text, 1 << 10, "srvrwin")?),
             // What -w does not ask for is the system's.
-            ('w', Some(_)) => _ = small(text, 1 << 10, "recvwin")?,
+            ('w', Some(_)) => {
+                small(text, 1 << 10, "recvwin")?;
+                self.notes.push("-wr has no effect: -w is of this end, -ws of the server".into());
+            }
             ('w', None) => self.window = Some(small(text, 1 << 10, "sendwin")?),
             ('M', _) => self.mss = Some(number(text, || invalid("datamss"))?),
             ('p', _) => self.data_port = Some(number(text, || invalid("port"))?),

@@ -64,6 +64,8 @@ fn rates_and_amounts_have_nuttcps_units() {
     assert_eq!(end("-n160 -l8192"), End::Bytes(160 * 8_192));
     assert_eq!(end("-n1m -l100k"), End::Bytes(1_024_000));
     assert_eq!(end("-u -n500"), End::Datagrams(500));
+    assert_eq!(end("-n1t"), End::Bytes(1 << 40));
+    assert_eq!(request("-w65536b host").plan.window, Some(65_536));
     assert_eq!(end("-T1h"), End::Time(Nanos::from_secs(3_600)));
 }
 
@@ -86,7 +88,7 @@ fn what_is_not_done_is_refused_by_name() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    for text in ["-Z host", "-rq host", "-Ri 10m host", "--json host", ""] {
+    for text in ["-Z host", "-rq host", "-Ri 10m host", "--jso host", ""] {
         assert!(matches!(line(text), Err(Stop::Usage(_))), "{text}: {:?}", line(text));
     }
 }
@@ -101,5 +103,5 @@ fn servers_are_daemons_or_serve_one_test() {
     assert_eq!((kept.port, kept.daemon, kept.one_off), (6_000, true, false));
     let one = server("-1");
     assert_eq!((one.port, one.daemon, one.one_off), (5_000, true, true));
-    assert!(server("-S --nofork").one_at_a_time);
+    assert!(server("-S --nofork").one_at_a_time && server("-SfP").daemon);
 }

@@ -13,9 +13,11 @@ pub(super) fn bytes(text: &str, each: u64) -> Option<u64> {
     let (number, unit) = parts(text)?;
     let each = match unit {
         "" => each,
+        "b" | "B" => 1,
         "k" | "K" => 1 << 10,
         "m" | "M" => 1 << 20,
         "g" | "G" => 1 << 30,
+        "t" | "T" => 1 << 40,
         _ => return None,
     };
     Some((number * each as f64) as u64)

@@ -112,7 +112,7 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
     let (_server, at) = serve(&["--max-duration", "20s"]);
     for (release, bin) in programs("an_unmodified_client_sees_what_it_asks_for_and_why") {
         let run = |args: &str| nuttcp(&bin, "127.0.0.1", at.port(), &format!("-p 7000 {args}"));
-        // Its wish for a core is not taken; 6.1.2 has none.
+        // 6.1.2 has no wish for a core.
         let text = run(if release == "6.1.2" { "-v -T0.5" } else { "-v -T0.5 -xc0/0" });
         for line in ["nuttcp-r: ", "real seconds", "I/O calls", "sys 0:0"] {
             assert!(text.contains(line), "{release}: {text}");

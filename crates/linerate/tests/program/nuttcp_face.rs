@@ -75,6 +75,23 @@ fn no_cwnd(text: &str) -> String {
     text.lines().map(cut).collect()
 }
 
+/// `--json` is linerate's record in place of the lines.
+#[test]
+fn the_record_is_there_as_json() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    let args = format!("{DATA} -u -R8m -l1000 -T0.5 --json");
+    let record: serde_json::Value =
+        serde_json::from_str(&text(&run(face(), at.port(), &args), &args)).expect("a record");
+    assert_eq!(record["agreed"]["dialect"], "nuttcp", "{record}");
+    let totals = &record["totals"];
+    assert!(totals["receiver"]["datagrams"].as_u64().is_some_and(|n| n > 0), "{totals}");
+    let failed = run(face(), free_port(), "--json -T1");
+    let record: serde_json::Value =
+        serde_json::from_slice(&failed.stdout).expect("a record of a failure");
+    assert!(failed.status.code() == Some(1) && record["status"] == "failed", "{record}");
+}
+
 /// Where the columns of the first line of an interval, or of the summary, end.
 fn widths(text: &str) -> Option<[usize; 3]> {
     let line = text.lines().find(|line| line.contains(" MB /"))?;
