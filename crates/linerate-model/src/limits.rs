@@ -125,7 +125,7 @@ limits! {
     /// `-l` of iperf3 with UDP: its 64-bit header needs 16.
     IPERF3_DATAGRAM_BYTES = ("iperf3 datagram size in bytes", 16, 65_507, "as iperf3", &[]);
     /// `-l` of iperf 2 with `-u`: a number and what is asked.
-    IPERF2_DATAGRAM_BYTES = ("iperf 2 datagram size in bytes", 80, 65_507, "it begins with 80 bytes that say what the test is", &["--size"]);
+    IPERF2_DATAGRAM_BYTES = ("iperf 2 datagram size in bytes", 40, 65_507, "it begins with 40 bytes that say what the test is", &["--size"]);
     /// Of dialects whose datagrams carry nothing of their own.
     BARE_DATAGRAM_BYTES = ("size of a datagram without a header in bytes", 1, 65_507, "the largest over IPv4", &["--size"]);
     /// nuttcp takes shorter ones for words about the data.

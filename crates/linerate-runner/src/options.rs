@@ -48,6 +48,21 @@ impl FromStr for Public {
     }
 }
 
+/// What a server sets of its data sockets by itself, where no client can ask for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// `SO_SNDBUF` and `SO_RCVBUF`, in bytes.
+    pub window: Option<u32>,
+    /// Differentiated services code point.
+    pub dscp: Option<u8>,
+    /// `TCP_MAXSEG`, in bytes.
+    pub mss: Option<u32>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `TCP_CONGESTION`.
+    pub congestion: Option<String>,
+}
+
 /// How a server behaves; each limit is its owner's policy and narrower than the table in
 /// `linerate_model::limits`.
 #[derive(Debug, Clone)]
@@ -94,6 +109,8 @@ pub struct Options {
     /// The most of a client's window, in bytes, that is forced beyond the kernel's limits where this
     /// process may.
     pub max_window: u32,
+    /// Of clients of iperf 2.
+    pub sockets: Sockets,
     /// One test at a time. So many clients of iperf3 may wait for their turn; the rest, and
     /// linerate's own, hear that the server is busy.
     pub exclusive: Option<usize>,
@@ -119,9 +136,13 @@ impl Options {
     /// The server of another program under that program's name: its dialect alone, on its port, and one test at a
     /// time where it is so there.
     pub fn of_program(dialect: Dialect, at: (Option<IpAddr>, u16), one_at_a_time: bool) -> Self {
+        // Each stream of iperf 2 is a test, so that -d -P 128 has 256. Who starts it for one client gives it all.
+        let max_tests = if dialect == Dialect::Iperf2 { 256 } else { Self::default().max_tests };
         Self {
             bind: at.0,
             native: false,
+            max_tests,
+            max_tests_per_address: Some(max_tests),
             doors: vec![(dialect, at.1)],
             exclusive: one_at_a_time.then_some(0),
             ..Self::default()
@@ -176,6 +197,7 @@ impl Default for Options {
             max_bytes: None,
             max_memory: 1 << 30,
             max_window: MAX_WINDOW,
+            sockets: Sockets::default(),
             exclusive: None,
             one_off: false,
             idle: None,

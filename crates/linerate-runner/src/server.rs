@@ -30,7 +30,7 @@ pub use crate::event::{Counts, Event};
 use crate::event_log::{EventLog, Events};
 use crate::keys::Keeping;
 use crate::options::MOST_WAITING;
-pub use crate::options::{MAX_WINDOW, Options, Public};
+pub use crate::options::{MAX_WINDOW, Options, Public, Sockets};
 use crate::sandbox::HalfClosed;
 use crate::serve_iperf3::rendezvous::StreamRendezvous;
 use crate::service::{Running, Server, Work, stream_socket};

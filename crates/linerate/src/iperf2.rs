@@ -6,6 +6,7 @@ use std::io::{Write, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use linerate_ask::iperf2::{Back, HELP, Line, Role, Server, Stop, parse};
 use linerate_model::plan::{Dialect, Direction, Transport};
@@ -13,7 +14,7 @@ use linerate_model::test_event::TestEvent;
 use linerate_report::clean::clean;
 use linerate_report::iperf2::{Options, Text, When};
 use linerate_runner::client::{Request, Target};
-use linerate_runner::server::{self, Event};
+use linerate_runner::server::{self, Event, MAX_WINDOW};
 use linerate_runner::{clock, signals};
 use linerate_session::observer::Observer;
 
@@ -74,6 +75,22 @@ fn buffer_bytes(udp: bool, sends: bool) -> Option<u64> {
     text.split_whitespace().nth(usize::from(!udp))?.parse().ok()
 }
 
+/// What a socket has of which so much was asked: the kernel doubles it, up to its limit.
+fn granted_bytes(asked: u32) -> u64 {
+    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max");
+    let most = most.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    // What is above it this server forces where it may.
+    2 * u64::from(asked).min(most.max(MAX_WINDOW.into()))
+}
+
+/// Why `-r` has no second test; the first has shown that the server is there.
+fn no_way_back(why: String) -> String {
+    format!(
+        "{why}: over UDP servers up to 2.1.8 send nothing once they have received, and linerate's never do; \
+         start the server anew for -R"
+    )
+}
+
 fn now(enhanced: bool) -> When {
     let now = clock::local_date();
     let digits = if enhanced { "%Y%m%d%H%M%S%.3f" } else { "%Y%m%d%H%M%S" };
@@ -87,6 +104,8 @@ fn now(enhanced: bool) -> When {
 struct Face<'a> {
     text: &'a Mutex<Text>,
     enhanced: bool,
+    /// The record is shown instead.
+    json: bool,
     /// Which test of this client's.
     peer: SocketAddr,
     stop: signals::Stop,
@@ -96,7 +115,7 @@ impl Observer for Face<'_> {
     fn event(&mut self, event: &TestEvent) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = text.event(self.peer, event, &now(self.enhanced));
-        if write(&lines).is_err() {
+        if !self.json && write(&lines).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
         }
@@ -120,12 +139,19 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     let test = |request: &Request, number| {
         // Its number is all that distinguishes it.
         let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, number));
-        let mut face = Face { text: &text, enhanced: line.enhanced, peer, stop: stop.clone() };
-        outcome(&linerate_runner::run(request, &mut face, &stop))
+        let (enhanced, json) = (line.enhanced, line.json);
+        let mut shown = Face { text: &text, enhanced, json, peer, stop: stop.clone() };
+        let record = linerate_runner::run(request, &mut shown, &stop);
+        if json {
+            face::document(&record)?;
+        }
+        outcome(&record)
     };
     match line.back {
         None => test(&request, 0),
-        Some(Back::After) => test(&request, 0).and_then(|()| test(&reversed, 1)),
+        Some(Back::After) => {
+            test(&request, 0).and_then(|()| test(&reversed, 1).map_err(no_way_back))
+        }
         Some(Back::Beside) => std::thread::scope(|scope| {
             let back = scope.spawn(|| test(&reversed, 1));
             let forth = test(&request, 0);
@@ -141,14 +167,24 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
     let at = (asked.bind, asked.port);
     let mut wanted = server::Options::of_program(Dialect::Iperf2, at, asked.one_at_a_time);
     wanted.one_off = asked.one_off;
+    wanted.sockets = asked.sockets.clone();
     if let Some(interval) = asked.interval {
         wanted.interval = interval;
     }
     let buffer_bytes = buffer_bytes(asked.udp, false);
-    let options = Options { port: asked.port, udp: asked.udp, buffer_bytes, ..options(line) };
+    let window = asked.sockets.window.map(|bytes| (bytes.into(), granted_bytes(bytes)));
+    let Server { port, udp, .. } = *asked;
+    let options = Options { port, udp, buffer_bytes, window, ..options(line) };
     let mut text = Text::new(options);
     let enhanced = line.enhanced;
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
+    if let Some(time) = asked.time {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_nanos(time.0));
+            stop.now();
+        });
+    }
     let served = server::serve(
         &wanted,
         || Ok(stop),

@@ -1,8 +1,9 @@
 //! The command line of iperf 2: its most used options, as a request or as a server's settings.
 
 mod options;
+mod value;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use linerate_model::limits;
 use linerate_model::plan::{
@@ -10,14 +11,16 @@ use linerate_model::plan::{
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_runner::client::{Request, Target};
+use linerate_runner::server::Sockets;
 
 pub use self::options::HELP;
 use self::options::options;
+use self::value::{scaled, tos};
 
 /// Of UDP where no rate is named: a binary megabit.
 const UDP_RATE: f64 = 1_048_576.0;
-/// Of UDP where no length is named.
-const UDP_BYTES: u32 = 1_470;
+/// Of UDP where no length is named, over IPv4 and over IPv6, whose header is longer.
+const UDP_BYTES: [u32; 2] = [1_470, 1_450];
 /// Of TCP.
 const BLOCK_BYTES: u32 = 128 << 10;
 const SECOND_NS: f64 = 1e9;
@@ -50,6 +53,8 @@ pub struct Line {
     pub format: Option<char>,
     /// Intervals are shown (`-i`).
     pub intervals: bool,
+    /// `--json`: the record of each test in place of lines.
+    pub json: bool,
 }
 
 /// When a client has the server send, too.
@@ -87,6 +92,10 @@ pub struct Server {
     pub one_off: bool,
     /// `-i`.
     pub interval: Option<Nanos>,
+    /// `-t`: it ends after so long.
+    pub time: Option<Nanos>,
+    /// `-w`, `-S`, `-M`, `-N`, `-Z`: of each data socket.
+    pub sockets: Sockets,
 }
 
 /// Reads a command line, without the program's name.
@@ -102,9 +111,11 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
 }
 
 /// Of these a server makes nothing, …
-const CLIENTS_ONLY: &str = "btnlwRdrMNZSX";
+const CLIENTS_ONLY: &str = "nRdrXLJ";
 /// … and of these a client.
 const SERVERS_ONLY: &str = "D1";
+/// These are a server's as well, and of no effect at linerate's: it reads as much as comes, as fast as it comes.
+const IDLE_AT_SERVER: &str = "bl";
 
 fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * SECOND_NS) as u64)
@@ -121,6 +132,8 @@ struct Asked {
     given: Vec<char>,
     udp: bool,
     rate: Option<f64>,
+    /// Datagrams a second in its place.
+    packets: Option<f64>,
     time_s: Option<f64>,
     bytes: Option<u64>,
     interval_s: Option<f64>,
@@ -134,33 +147,12 @@ struct Asked {
     format: Option<char>,
     enhanced: bool,
     csv: bool,
+    json: bool,
     mss: Option<u32>,
     nodelay: bool,
     congestion: Option<String>,
     tos: u8,
     ip: Option<IpVersion>,
-}
-
-/// A number with a letter behind it: small ones are of 1000, large ones of 1024.
-fn scaled(text: &str) -> Option<f64> {
-    let factor = |letter: char| match letter {
-        'k' => Some(1e3),
-        'm' => Some(1e6),
-        'g' => Some(1e9),
-        't' => Some(1e12),
-        'K' => Some(1_024f64),
-        'M' => Some(1_024f64.powi(2)),
-        'G' => Some(1_024f64.powi(3)),
-        'T' => Some(1_024f64.powi(4)),
-        _ => None,
-    };
-    let last = text.chars().next_back()?;
-    let (number, factor) = match factor(last) {
-        Some(factor) => (text.strip_suffix(last)?, factor),
-        None => (text, 1.0),
-    };
-    let value = number.parse::<f64>().ok()? * factor;
-    (0.0..1e18).contains(&value).then_some(value)
 }
 
 impl Asked {
@@ -175,7 +167,10 @@ impl Asked {
             '1' => self.one_at_a_time = true,
             'c' => self.host = Some(text.to_owned()),
             'u' => self.udp = true,
-            'b' => self.rate = Some(number()?),
+            'b' => match text.strip_suffix("pps") {
+                Some(count) => self.packets = Some(scaled(count).ok_or_else(wrong)?),
+                None => self.rate = Some(number()?),
+            },
             't' => self.time_s = Some(text.parse().ok().filter(|s| *s > 0.0).ok_or_else(wrong)?),
             'n' => self.bytes = Some(number()? as u64),
             'i' => {
@@ -185,6 +180,10 @@ impl Asked {
             'P' => self.streams = Some(text.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?),
             'p' => self.port = Some(text.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?),
             'w' => self.window = Some(small()?),
+            'B' if text.parse::<SocketAddr>().is_ok() => {
+                let why = "the system chooses the ports of streams: name the address alone";
+                return Err(Stop::Wrong(format!("-B {text}: {why}")));
+            }
             'B' => self.bind = Some(text.parse().map_err(|_| wrong())?),
             'R' => self.reverse = true,
             'r' => self.back = Some(Back::After),
@@ -195,13 +194,13 @@ impl Asked {
             }
             'e' => self.enhanced = true,
             'y' if text.eq_ignore_ascii_case("c") => self.csv = true,
+            'J' => self.json = true,
             'M' => self.mss = Some(small()?),
             'N' => self.nodelay = true,
             'Z' => self.congestion = Some(text.to_owned()),
-            'S' => {
-                let hex = text.strip_prefix("0x").map(|hex| u8::from_str_radix(hex, 16).ok());
-                self.tos = hex.unwrap_or_else(|| text.parse().ok()).ok_or_else(wrong)?;
-            }
+            'S' => self.tos = tos(text).ok_or_else(wrong)?,
+            // Checked as there; said below.
+            'L' => _ = text.parse::<u16>().map_err(|_| wrong())?,
             'V' => self.ip = Some(IpVersion::V6),
             '4' => self.ip = Some(IpVersion::V4),
             'h' => return Err(Stop::Help),
@@ -219,7 +218,15 @@ impl Asked {
         let idle = self.given.iter().filter(|letter| nowhere.contains(**letter));
         let notes =
             idle.map(|letter| format!("WARNING: option -{letter} is not valid for {mode} mode"));
-        let notes = notes.collect();
+        let mut notes: Vec<String> = notes.collect();
+        if self.server {
+            let idle = self.given.iter().filter(|letter| IDLE_AT_SERVER.contains(**letter));
+            notes.extend(idle.map(|letter| {
+                format!("option -{letter} has no effect: this server reads as much as comes")
+            }));
+        } else if self.given.contains(&'L') {
+            notes.push("option -L has no effect: the way back needs no port of this host".into());
+        }
         let role = match (&self.host, self.server) {
             (Some(_), true) => return Err("-c and -s: this is a client or a server".into()),
             (None, false) => return Err("-c HOST for a client, or -s for a server".into()),
@@ -230,8 +237,8 @@ impl Asked {
             (Some(host), false) => Role::Client(Box::new(self.request(host)?)),
         };
         let intervals = self.interval_s.is_some_and(|interval| interval > 0.0);
-        let Self { csv, enhanced, format, back, .. } = self;
-        Ok(Line { role, back, notes, csv, enhanced, format, intervals })
+        let Self { csv, json, enhanced, format, back, .. } = self;
+        Ok(Line { role, back, notes, csv, enhanced, format, intervals, json })
     }
 
     fn request(&self, host: &str) -> Result<Request, String> {
@@ -259,7 +266,19 @@ impl Asked {
             one_at_a_time: self.one_at_a_time,
             one_off,
             interval: self.interval(),
+            time: self.time_s.map(nanos),
+            sockets: Sockets {
+                window: self.window,
+                dscp: self.dscp(),
+                mss: self.mss,
+                nodelay: self.nodelay,
+                congestion: self.congestion.clone(),
+            },
         })
+    }
+
+    fn dscp(&self) -> Option<u8> {
+        Some(self.tos >> 2).filter(|dscp| *dscp > 0)
     }
 
     /// Between lines, where there are to be several.
@@ -272,12 +291,18 @@ impl Asked {
     fn plan(&self) -> Result<TestPlan, String> {
         let streams = self.streams.unwrap_or(1);
         // Of each stream; 0 is as fast as it goes.
-        let each = self.rate.unwrap_or(if self.udp { UDP_RATE } else { 0.0 });
+        let v6 = self.ip == Some(IpVersion::V6)
+            || self.host.as_ref().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+        let datagram = self.length.unwrap_or(UDP_BYTES[usize::from(v6)]);
+        let each = match (self.packets, self.rate) {
+            (Some(_), _) if !self.udp => return Err("-b in pps is of datagrams: -u".into()),
+            (Some(packets), _) => packets * f64::from(datagram) * 8.0,
+            (None, rate) => rate.unwrap_or(if self.udp { UDP_RATE } else { 0.0 }),
+        };
         let rate = BitRate::new((each * f64::from(streams)) as u64);
         let traffic = if self.udp {
-            let bytes = self.length.unwrap_or(UDP_BYTES);
-            let size = DatagramSize::new(bytes);
-            let size = size.ok_or_else(|| format!("datagrams of {bytes} bytes do not exist"))?;
+            let size = DatagramSize::new(datagram);
+            let size = size.ok_or_else(|| format!("datagrams of {datagram} bytes do not exist"))?;
             let (rate, burst) = (rate.map(Rate::Bits), Nanos(100_000));
             Traffic::Udp(UdpPlan { rate, burst, ..UdpPlan::new(size) })
         } else {
@@ -304,7 +329,7 @@ impl Asked {
             end,
             interval: self.interval().unwrap_or(Nanos(whole)),
             window: self.window,
-            dscp: Some(self.tos >> 2).filter(|dscp| *dscp > 0),
+            dscp: self.dscp(),
             ..TestPlan::new(traffic)
         })
     }
@@ -355,8 +380,27 @@ mod tests {
     }
 
     #[test]
+    fn rates_of_datagrams_names_of_services_and_lengths_over_ipv6_are_read() {
+        let udp = |text: &str| match &client(&line(text).unwrap()).plan {
+            TestPlan { traffic: Traffic::Udp(udp), dscp, .. } => {
+                (udp.size.bytes(), udp.rate.map(|rate| rate.bits_per_second(udp.size)), *dscp)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(udp("-c h -u -b 1000pps -S ef"), (1_470, Some(11_760_000), Some(46)));
+        assert_eq!(udp("-c h -u -b 2kpps -l 64 -S cs1 -P 2"), (64, Some(2_048_000), Some(8)));
+        assert_eq!(udp("-c h -u -V -S nqb2").0, 1_450);
+        assert_eq!(udp("-c 2001:db8::1 -u -S lowdelay"), (1_450, Some(1_048_576), Some(4)));
+        assert_eq!(udp("-c h -u -V -l 1470").0, 1_470);
+        let asked = line("-c h -d -L 5002").unwrap();
+        assert!(asked.notes.len() == 1 && asked.notes[0].contains("-L"), "{:?}", asked.notes);
+    }
+
+    #[test]
     fn a_server_takes_its_own_options_and_warns_of_the_others() {
-        let asked = line("-s -u -i 2 -p 5009 -D -1 -P 1 -t 5 -e -y C").unwrap();
+        let asked =
+            line("-s -u -i 2 -p 5009 -D -1 -P 1 -t 5 -e -y C -w 64K -S ef -M 1000 -N -Z reno")
+                .unwrap();
         let Role::Server(server) = &asked.role else { panic!("{asked:?}") };
         let whole = Server {
             port: 5_009,
@@ -366,9 +410,20 @@ mod tests {
             one_at_a_time: true,
             one_off: true,
             interval: Some(Nanos(2_000_000_000)),
+            time: Some(Nanos(5_000_000_000)),
+            sockets: Sockets {
+                window: Some(65_536),
+                dscp: Some(46),
+                mss: Some(1_000),
+                nodelay: true,
+                congestion: Some("reno".into()),
+            },
         };
         assert_eq!(*server, whole);
-        assert_eq!(asked.notes, ["WARNING: option -t is not valid for server mode"]);
+        assert!(asked.notes.is_empty(), "{:?}", asked.notes);
+        let notes = line("-s -n 5 -l 8K -b 1M").unwrap().notes;
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert_eq!(notes.first().unwrap(), "WARNING: option -n is not valid for server mode");
         assert!(asked.csv && asked.enhanced && asked.intervals);
         let asked = line("-c h -D").unwrap();
         assert_eq!(asked.notes, ["WARNING: option -D is not valid for client mode"]);
@@ -378,6 +433,10 @@ mod tests {
     fn what_is_wrong_or_not_done_is_said() {
         for (text, why) in [
             ("-c h -d -R", "both"),
+            ("-c h -b 1000pps", "of datagrams"),
+            ("-c h -B 127.0.0.1:5005", "address alone"),
+            ("-c h -L x", "invalid value"),
+            ("-c h -S cs9", "invalid value"),
             ("-c h --bounceback", "linerate rr"),
             ("-c h -u --isochronous=60:1m,0", "not sent"),
             ("-c h --trip-times", "measures delay"),

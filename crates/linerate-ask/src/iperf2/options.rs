@@ -28,6 +28,7 @@ const OPTIONS: &[Row<&str>] = {
         ('N', "nodelay", Nothing, ""),
         ('Z', "linux-congestion", Value, ""),
         ('S', "tos", Value, ""),
+        ('L', "listenport", Value, ""),
         ('d', "dualtest", Nothing, ""),
         ('r', "tradeoff", Nothing, ""),
         // No letter of theirs: the same word's.
@@ -37,6 +38,8 @@ const OPTIONS: &[Row<&str>] = {
         ('V', "ipv6_domain", Nothing, ""),
         ('4', "ipv4_domain", Nothing, ""),
         ('X', "peer-detect", Nothing, ""),
+        // Of linerate alone.
+        ('J', "json", Nothing, ""),
         ('h', "help", Nothing, ""),
         ('v', "version", Nothing, ""),
         ('\0', "bounceback", Maybe, "`linerate rr HOST` against `linerate serve`"),
@@ -73,15 +76,21 @@ iperf 2's command line and output, run by linerate. Small letters behind numbers
 Either end:
   -p N  port (5001)             -u  UDP instead of TCP     -B ADDRESS  local address   -4, -V  IPv4, IPv6
   -i SECONDS  intervals         -f b|k|m|g|B|K|M|G  unit   -e, --enhancedreports  more  -y C  CSV
+  -w N[kmKM]  socket buffers    -S N|NAME  type of service (ef, cs1, af11, le, ac_vi, lowdelay)
+  -M N  MSS   -N  no delay      -Z NAME  congestion control
 Client:
   -c HOST  server               -t SECONDS (10)            -n N[kmgKMG]  bytes instead
-  -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit)  -l N[kmKM]  bytes of a datagram or write
-  -P N  streams                 -R  the server sends       -w N[kmKM]  socket buffers  -S N  type of service
-  -M N  MSS   -N  no delay      -Z NAME  congestion control  -X
+  -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit), or with -u datagrams a second: -b 1000pps
+  -l N[kmKM]  bytes of a datagram (1470, IPv6 1450) or write  -P N  streams    -R  the server sends    -X
   -d, --full-duplex  both ways at once, over connections of their own      -r  one way, then the other
+  --json  linerate's record of each test in place of lines
 Server, for TCP and UDP at once. Clients prove nothing, all is clear text; UDP is received and never sent, as nobody
 has proven an address. More: `linerate serve --iperf2`.
   -s                            -D  in the background      -1  one test at a time      -P 1  ends after its first test
+  -t SECONDS  ends then
+Taken and of no effect: -L, and of a server -l and -b.
 Refused, with what there is instead: --bounceback, --isochronous, --trip-times.
   -v, -h
+
+  iperf -s -w 1M                iperf -c HOST -u -b 1000pps -l 64 -S ef          iperf -c HOST -P 4 --json
 ";

@@ -28,6 +28,8 @@ pub struct Options {
     pub intervals: bool,
     /// The buffer of a socket for which nobody asked for one, in bytes, where it is known.
     pub buffer_bytes: Option<u64>,
+    /// `-w` of a server: what was asked for, and what a socket has then, in bytes.
+    pub window: Option<(u64, u64)>,
     /// This process.
     pub pid: u32,
 }

@@ -55,7 +55,8 @@ impl Text {
         }
         let protocol = if *udp { "UDP" } else { "TCP" };
         let pid = if *enhanced { format!(" with pid {pid}") } else { String::new() };
-        let buffer = self.buffer(*udp, None);
+        let (asked, there) = self.options.window.unzip();
+        let buffer = self.buffer(*udp, asked.unwrap_or(0), there);
         format!("{LINE}Server listening on {protocol} port {port}{pid}\n{buffer}{LINE}")
     }
 
@@ -80,12 +81,9 @@ impl Text {
         }
     }
 
-    fn buffer(&self, udp: bool, start: Option<&Start>) -> String {
+    /// The line of what was `asked` for, 0 where nothing was, and is `there`.
+    fn buffer(&self, udp: bool, asked: u64, there: Option<u64>) -> String {
         let name = if udp { "UDP buffer size:" } else { "TCP window size:" };
-        let asked = start.map_or(0, |start| start.asked.window_bytes).into();
-        let sends = start.is_some_and(|start| start.streams.iter().any(|stream| stream.sends));
-        let there =
-            start.and_then(|start| if sends { start.send_buffer } else { start.receive_buffer });
         match (asked, there, self.options.buffer_bytes) {
             (0, _, Some(bytes)) => format!("{name} {} (default)\n", number::buffer(bytes)),
             (0, _, None) | (_, None, _) => String::new(),
@@ -128,7 +126,9 @@ impl Text {
                     start.asked.mss_bytes
                 ));
             }
-            text.push_str(&self.buffer(udp, Some(start)));
+            let sends = start.streams.iter().any(|stream| stream.sends);
+            let there = if sends { start.send_buffer } else { start.receive_buffer };
+            text.push_str(&self.buffer(udp, start.asked.window_bytes.into(), there));
             text.push_str(LINE);
         }
         for (id, stream) in test.streams() {

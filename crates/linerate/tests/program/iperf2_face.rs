@@ -325,6 +325,82 @@ fn both_ways_are_one_after_the_other_or_at_once() {
     }
 }
 
+/// Datagrams are as short as a user wants, and fit IPv6 where it is asked for; `--json` is the record of them.
+#[test]
+fn short_datagrams_and_those_over_ipv6_are_counted_alike() {
+    let _alone = alone();
+    if !installed("short_datagrams_and_those_over_ipv6_are_counted_alike") {
+        return;
+    }
+    for (there, told, args, size) in [
+        (Theirs, "-u", "-c 127.0.0.1 -u -l 64 -b 1000pps", 64),
+        (Theirs, "-u", "-c 127.0.0.1 -u -l 40 -b 500K", 40),
+        (Ours, "-u", "-c 127.0.0.1 -u -l 64 -b 1000pps", 64),
+        (Theirs, "-u -V", "-c ::1 -V -u -b 2M", 1_450),
+        (Ours, "-u -V", "-c ::1 -V -u -b 2M", 1_450),
+    ] {
+        let server = Server::start(there, told);
+        let out = Ours.command(&format!("{args} -p {} -t 1 --json", server.2)).output();
+        let out = out.expect("a client");
+        let text = String::from_utf8_lossy(&out.stdout);
+        let record: serde_json::Value = serde_json::from_str(&text).expect("a record");
+        assert_eq!(record["status"], "complete", "{args} at {there:?}: {record}");
+        let (sent, came) = (&record["totals"]["sender"], &record["totals"]["receiver"]);
+        let datagrams = sent["datagrams"].as_u64().expect("datagrams");
+        assert_eq!(sent["bytes"].as_u64(), Some(datagrams * size), "{args} at {there:?}");
+        assert!(datagrams > 0 && sent["datagrams"] == came["datagrams"], "{sent} {came}");
+        // The datagram that ends it is one of theirs.
+        let all = format!("/{} (", datagrams + 1);
+        let spaced = server.said(1).replace("/ ", "/").replace("/ ", "/");
+        assert!(spaced.contains(&all), "{all}: {spaced}");
+    }
+}
+
+/// What a server sets of the sockets of its clients, as the kernel says it; `-t` is when it ends.
+#[test]
+fn options_of_a_server_are_its_sockets() {
+    let _alone = alone();
+    let mut server = Server::start(Ours, "-w 96K -M 1000 -S cs1 -N -Z reno -l 8K");
+    let words = "TCP window size:  192 KByte (WARNING: requested 96.0 KByte)";
+    assert!(wait_for(LONG, || server.text().contains(words)), "{}", server.text());
+    let mut client = Ours.command(&format!("-c 127.0.0.1 -p {} -R -b 8M -t 60", server.2));
+    let mut client = client.stdout(Stdio::null()).spawn().expect("a client");
+    let seen = || {
+        let filter = format!("( sport = :{} )", server.2);
+        let out = Command::new("ss").args(["-Htinem", "state", "established", &filter]).output();
+        String::from_utf8_lossy(&out.expect("ss").stdout).into_owned()
+    };
+    let set = ["rb196608", "tb196608", " reno "];
+    let as_asked = wait_for(LONG, || set.iter().all(|word| seen().contains(word)));
+    let last = seen();
+    let _ = client.kill();
+    let _ = client.wait();
+    assert!(as_asked, "{last}");
+    drop(server);
+    server = Server::start(Ours, "-t 1");
+    assert!(wait_for(LONG, || server.0.try_wait().expect("a child").is_some()));
+    assert_eq!(server.0.wait().unwrap().code(), Some(0));
+}
+
+/// Each stream is a test of its own, and one host's may be all.
+#[test]
+fn a_host_may_have_as_many_streams_as_there_are() {
+    let _alone = alone();
+    let server = Server::start(Ours, "-y C");
+    client(Ours, server.2, "-P 70 -n 8K -y C");
+    server.said(70);
+}
+
+/// A server of 2.1.8 that has received sends nothing: who asks is told.
+#[test]
+fn one_way_after_the_other_over_udp_says_what_it_needs() {
+    let _alone = alone();
+    let server = Server::start(Ours, "-u");
+    let out = ran(Ours, server.2, "-u -r -b 1M -t 1");
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && err.contains("start the server anew for -R"), "{err}");
+}
+
 #[test]
 fn a_server_ends_after_its_first_test_and_says_whom_it_refuses() {
     let _alone = alone();

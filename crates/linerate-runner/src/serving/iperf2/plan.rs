@@ -61,6 +61,7 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
         (false, false) => Direction::Forward,
     };
     let rate = header.rate_bps.and_then(BitRate::new);
+    let sockets = &options.sockets;
     let datagram = u32::try_from(*datagram).unwrap_or(MOST_DATAGRAM);
     let traffic = match transport {
         Transport::Udp => {
@@ -71,6 +72,9 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
         }
         Transport::Tcp => Traffic::Tcp(TcpPlan {
             rate: rate.filter(|_| direction.has_reverse()),
+            mss: sockets.mss,
+            congestion: sockets.congestion.clone(),
+            nodelay: sockets.nodelay,
             ..TcpPlan::new(if header.length > 0 { header.length } else { BLOCK_BYTES })
         }),
     };
@@ -82,7 +86,8 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
         Some(Amount::Bytes(bytes)) if direction.has_reverse() => End::Bytes(bytes.into()),
         _ => End::Time(options.max_duration),
     };
-    TestPlan { direction, end, interval: options.interval, ..TestPlan::new(traffic) }
+    let (window, dscp, interval) = (sockets.window, sockets.dscp, options.interval);
+    TestPlan { direction, end, interval, window, dscp, ..TestPlan::new(traffic) }
 }
 
 #[cfg(test)]
