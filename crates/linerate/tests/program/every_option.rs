@@ -2,11 +2,12 @@
 //! against the real server, and the real client against linerate's server. Exit code and the shape of what is printed
 //! (words, units, columns; no figures) are those of the real client and the real server.
 
+use linerate_testkit::peer::LONG;
 use std::process::Output;
 
 use crate::support::netperf::{Netserver, an_address};
 use crate::support::nuttcp::Theirs;
-use crate::support::{self, alone, cores};
+use crate::support::{self, alone, cores, wait_for};
 use crate::{iperf2_face, netperf_face, nuttcp_face};
 
 /// An option, and a command line of a client's that has it.
@@ -92,6 +93,11 @@ const NUTTCP: &[Row] = &[
     ("-c", "-c0x10 -T0.5"),
     ("-I", "-Imine -T0.5"),
     ("-b", "-b -T0.5"),
+    ("-v", "-v -T0.5"),
+    ("-vv", "-vv -u -R8m -l1000 -T0.5"),
+    ("-uu", "-uu -l1000 -T0.3"),
+    ("-Ra", "-u -Ra8m -l1000 -T0.5"),
+    ("-w bytes", "-w65536b -T0.5"),
     ("-4", "-4 -T0.5"),
 ];
 
@@ -123,6 +129,15 @@ const IPERF2: &[(&str, &str, &str)] = &[
     ("-N", "", "-b 20M -N -M 1000 -t 1"),
     ("-S", "-u", "-u -b 2M -S 0x28 -t 1"),
     ("-X", "", "-b 20M -X -t 1"),
+    ("-Z", "", "-b 20M -Z CONGESTION -t 1"),
+    ("-B", "", "-b 20M -B 127.0.0.1 -t 1"),
+    ("-V", "-V", "-c ::1 -V -b 20M -t 1"),
+    ("-V", "-u -V", "-c ::1 -V -u -b 2M -t 1"),
+    ("-l short", "-u", "-u -b 500K -l 64 -t 1"),
+    ("-b pps", "-u", "-u -b 500pps -t 1"),
+    ("-S name", "-u", "-u -b 2M -S ef -t 1"),
+    ("-w server", "-w 64K -M 1000 -N", "-b 20M -t 1"),
+    ("-1 server", "-1", "-b 20M -t 1"),
 ];
 
 /// Options of iperf 2's that go one way alone: of the face against its server, …
@@ -259,6 +274,53 @@ fn of_nuttcp() {
     none(&differ);
 }
 
+/// What shapes leave out, by what the programs say of their sockets.
+#[test]
+fn values_of_netperf_reach_the_sockets() {
+    let _alone = alone();
+    let Some(bin) = support::netperf::programs("values_of_netperf_reach_the_sockets") else {
+        return;
+    };
+    an_address();
+    let theirs = Netserver::start(&bin);
+    let (_server, at) = support::netperf::serve(&[]);
+    let keys = "LSS_SIZE_END,RSR_SIZE_END,LOCAL_SOCKET_TOS,REMOTE_SOCKET_TOS,LOCAL_SEND_SIZE";
+    let args =
+        format!("-t TCP_STREAM -l 1 -P 0 -Y CS1,CS2 -- -m 1000 -s 32K,32K -S 48K,48K -k {keys}");
+    let text = |out: Output| String::from_utf8_lossy(&out.stdout).into_owned();
+    let real = text(netperf_face::real(&bin, theirs.port, &args));
+    assert!(real.contains("LSS_SIZE_END=65536"), "{real}");
+    assert_eq!(text(netperf_face::ours(theirs.port, &args)), real);
+    assert_eq!(text(netperf_face::real(&bin, at.port(), &args)), real);
+}
+
+/// The same, by what the kernel has of our client's socket.
+#[test]
+fn values_of_nuttcp_and_iperf_2_reach_the_sockets() {
+    let _alone = alone();
+    let (_nuttcp, at) = support::nuttcp::serve(&[]);
+    let server = iperf2_face::Server::start(iperf2_face::Whose::Ours, "");
+    let (nuttcp, iperf) = (at.port().to_string(), server.port().to_string());
+    for (words, data, wanted) in [
+        (format!("nuttcp -w128 -T60 -R5m -p 7000 -P {nuttcp} 127.0.0.1"), "7000", "tb262144"),
+        (format!("nuttcp -w65536b -T60 -R5m -p 7001 -P {nuttcp} 127.0.0.1"), "7001", "tb131072"),
+        (format!("iperf -c 127.0.0.1 -p {iperf} -w 96K -b 5M -t 60"), iperf.as_str(), "tb196608"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let client = support::Client::start(None, &words);
+        let filter = format!("( dport = :{data} )");
+        let seen = || {
+            let out = std::process::Command::new("ss").args(["-Htnm", &filter]).output();
+            String::from_utf8_lossy(&out.expect("ss").stdout).into_owned()
+        };
+        let set = wait_for(LONG, || seen().contains(wanted));
+        let last = seen();
+        client.signal(nix::sys::signal::Signal::SIGINT);
+        client.end();
+        assert!(set, "{words:?}: {last}");
+    }
+}
+
 /// What a client of the one ends with and prints, of a server of the other that has not served before: a real one forgets
 /// to report to a second client that comes at once.
 fn iperf2(
@@ -284,6 +346,7 @@ fn of_iperf_2() {
     let all = [(IPERF2, true, true), (IPERF2_OURS, true, false), (IPERF2_THEIRS, false, true)];
     for (rows, ours, served) in all {
         for (option, told, args) in rows {
+            let args = &filled(args);
             let run = |ends| iperf2(ends, (told, args));
             let real = run((Theirs, Theirs));
             let mut runs = vec![("theirs", real)];
