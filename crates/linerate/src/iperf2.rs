@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_ask::iperf2::{Back, HELP, Line, Role, Server, Stop, parse};
-use linerate_model::plan::{Dialect, Direction, Transport};
+use linerate_model::plan::{Dialect, Direction, Traffic, Transport};
 use linerate_model::test_event::TestEvent;
 use linerate_report::clean::clean;
 use linerate_report::iperf2::{Options, Text, When};
 use linerate_runner::client::{Request, Target};
-use linerate_runner::server::{self, Event, MAX_WINDOW};
+use linerate_runner::server::{self, Event, MAX_WINDOW, Sockets};
 use linerate_runner::{clock, signals};
 use linerate_session::observer::Observer;
 
@@ -83,6 +83,22 @@ fn granted_bytes(asked: u32) -> u64 {
     2 * u64::from(asked).min(most.max(MAX_WINDOW.into()))
 }
 
+fn congestion(name: Option<&str>) -> String {
+    name.map_or(String::new(), |name| format!("TCP congestion control set to {}\n", clean(name)))
+}
+
+/// What a server sets of its clients' sockets.
+fn settings(sockets: &Sockets) -> String {
+    let mut text = congestion(sockets.congestion.as_deref());
+    if let Some(mss) = sockets.mss {
+        text.push_str(&format!("MSS req size {mss} bytes (per TCP_MAXSEG)\n"));
+    }
+    if let Some(dscp) = sockets.dscp {
+        text.push_str(&format!("TOS will be set to 0x{:x}\n", u16::from(dscp) << 2));
+    }
+    text
+}
+
 /// Why `-r` has no second test; the first has shown that the server is there.
 fn no_way_back(why: String) -> String {
     format!(
@@ -132,6 +148,9 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
         options.port = *port;
     }
     options.buffer_bytes = buffer_bytes(udp, true);
+    if let Traffic::Tcp(tcp) = &request.plan.traffic {
+        options.settings = congestion(tcp.congestion.as_deref());
+    }
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;
     let mut reversed = request.clone();
     reversed.plan.direction = Direction::Reverse;
@@ -174,7 +193,8 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
     let buffer_bytes = buffer_bytes(asked.udp, false);
     let window = asked.sockets.window.map(|bytes| (bytes.into(), granted_bytes(bytes)));
     let Server { port, udp, .. } = *asked;
-    let options = Options { port, udp, buffer_bytes, window, ..options(line) };
+    let settings = settings(&asked.sockets);
+    let options = Options { port, udp, buffer_bytes, window, settings, ..options(line) };
     let mut text = Text::new(options);
     let enhanced = line.enhanced;
     let stop = signals::Stop::at_signals().map_err(|e| e.to_string())?;

@@ -30,6 +30,8 @@ pub struct Options {
     pub buffer_bytes: Option<u64>,
     /// `-w` of a server: what was asked for, and what a socket has then, in bytes.
     pub window: Option<(u64, u64)>,
+    /// Lines that name what was asked of sockets, each with its end; before that of the buffer.
+    pub settings: String,
     /// This process.
     pub pid: u32,
 }

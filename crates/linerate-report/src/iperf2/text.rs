@@ -49,7 +49,7 @@ impl Text {
 
     /// What a server says when it listens.
     pub fn listening(&self) -> String {
-        let Options { csv, udp, port, enhanced, pid, .. } = &self.options;
+        let Options { csv, udp, port, enhanced, pid, settings, .. } = &self.options;
         if *csv {
             return String::new();
         }
@@ -57,7 +57,7 @@ impl Text {
         let pid = if *enhanced { format!(" with pid {pid}") } else { String::new() };
         let (asked, there) = self.options.window.unzip();
         let buffer = self.buffer(*udp, asked.unwrap_or(0), there);
-        format!("{LINE}Server listening on {protocol} port {port}{pid}\n{buffer}{LINE}")
+        format!("{LINE}Server listening on {protocol} port {port}{pid}\n{settings}{buffer}{LINE}")
     }
 
     /// Lines for one event of the test with this peer.
@@ -126,6 +126,7 @@ impl Text {
                     start.asked.mss_bytes
                 ));
             }
+            text.push_str(&self.options.settings);
             let sends = start.streams.iter().any(|stream| stream.sends);
             let there = if sends { start.send_buffer } else { start.receive_buffer };
             text.push_str(&self.buffer(udp, start.asked.window_bytes.into(), there));

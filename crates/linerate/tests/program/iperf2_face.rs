@@ -361,7 +361,10 @@ fn short_datagrams_and_those_over_ipv6_are_counted_alike() {
 fn options_of_a_server_are_its_sockets() {
     let _alone = alone();
     let mut server = Server::start(Ours, "-w 96K -M 1000 -S cs1 -N -Z reno -l 8K");
-    let words = "TCP window size:  192 KByte (WARNING: requested 96.0 KByte)";
+    let words = "TCP congestion control set to reno\n\
+                 MSS req size 1000 bytes (per TCP_MAXSEG)\n\
+                 TOS will be set to 0x20\n\
+                 TCP window size:  192 KByte (WARNING: requested 96.0 KByte)";
     assert!(wait_for(LONG, || server.text().contains(words)), "{}", server.text());
     let mut client = Ours.command(&format!("-c 127.0.0.1 -p {} -R -b 8M -t 60", server.2));
     let mut client = client.stdout(Stdio::null()).spawn().expect("a client");
