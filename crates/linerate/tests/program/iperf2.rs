@@ -401,7 +401,7 @@ fn what_the_dialect_cannot_do_is_said_before_a_byte_is_sent() {
     for (args, what) in [
         ("rr", "request/response"),
         ("udp --both", "both directions"),
-        ("udp --size 79", "datagram size"),
+        ("udp --size 39", "datagram size"),
         ("tcp --reverse --bytes 3G", "3000000000 bytes"),
     ] {
         let base = ["127.0.0.1", "--dialect", "iperf2", "--json"];
