@@ -156,12 +156,20 @@ fn words(
 }
 
 /// The command line with the options of the profile that it names behind its verb; nothing where it names none.
-/// What is given on the command line wins.
+/// What is given on the command line wins. A test that is profiled has its verb behind `profile`.
 ///
 /// # Errors
 /// No such profile, or one that says what is no option of the verb.
 pub fn expand(argv: &[OsString], found: &ArgMatches) -> Result<Option<Vec<OsString>>, ErrorRecord> {
-    let Some((verb, matches)) = found.subcommand() else { return Ok(None) };
+    let Some((mut verb, mut matches)) = found.subcommand() else { return Ok(None) };
+    let place = |word: &str| argv.iter().position(|given| given.to_str() == Some(word));
+    let mut begin = 0;
+    if verb == "profile"
+        && let (Some(at), Some(test)) = (place(verb), matches.subcommand())
+    {
+        (verb, matches) = test;
+        begin = at + 1;
+    }
     let Some(kind) = VERBS.into_iter().find(|kind| kind.name() == verb) else { return Ok(None) };
     let Some(name) = matches.get_one::<String>("profile") else { return Ok(None) };
     let command = Line::command();
@@ -173,9 +181,8 @@ pub fn expand(argv: &[OsString], found: &ArgMatches) -> Result<Option<Vec<OsStri
         })
     };
     let more = words(kind, name, given)?;
-    let Some(at) = argv.iter().position(|word| word.to_str() == Some(verb)) else {
-        return Ok(None);
-    };
+    let is_verb = |(at, word): (usize, &OsString)| at >= begin && word.to_str() == Some(verb);
+    let Some(at) = argv.iter().enumerate().position(is_verb) else { return Ok(None) };
     let (before, behind) = argv.split_at(at + 1);
     let more = more.into_iter().map(OsString::from);
     Ok(Some(before.iter().cloned().chain(more).chain(behind.iter().cloned()).collect()))

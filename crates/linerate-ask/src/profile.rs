@@ -1,5 +1,6 @@
 //! `linerate profile`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -15,7 +16,7 @@ use super::search::SearchArgs;
 use super::tcp::TcpArgs;
 use super::udp::UdpArgs;
 use super::{Asked, Color};
-use crate::{help, usage};
+use crate::{help, preset, usage};
 
 const HEADING: &str = "Profile";
 
@@ -189,7 +190,15 @@ impl Tested {
             return Err(unclear(&format!("`{one}` cannot differ between the two tests")));
         }
         kept.extend(options.split_whitespace().map(str::to_owned));
-        let found = Line::command().args_override_self(true).try_get_matches_from(&kept);
+        let kept: Vec<OsString> = kept.into_iter().map(OsString::from).collect();
+        let read =
+            |argv: &[OsString]| Line::command().args_override_self(true).try_get_matches_from(argv);
+        let mut found = read(&kept);
+        if let Ok(matches) = &found
+            && let Some(argv) = preset::expand(&kept, matches)?
+        {
+            found = read(&argv);
+        }
         let line = found.and_then(|found| Line::from_arg_matches(&found));
         match line.map(|line| line.verb) {
             Ok(Verb::Profile(args)) => args.test.ok_or_else(|| unclear("it is no test")),

@@ -55,6 +55,12 @@ fn passing(host: &Value, task: &str, function: &str) -> (u64, u64) {
     counts
 }
 
+/// Copying is among the four layers that take most.
+fn copies_on_top(document: &Value) {
+    let layers = names(host(document), "layers", "layer");
+    assert!(layers.iter().take(4).any(|layer| *layer == "copy"), "{:#}", host(document)["layers"]);
+}
+
 #[test]
 fn a_sender_has_the_send_call_and_copying_on_top() {
     let test = "a_sender_has_the_send_call_and_copying_on_top";
@@ -62,14 +68,15 @@ fn a_sender_has_the_send_call_and_copying_on_top() {
     if !Lab::possible(test) || !may_sample(test) {
         return;
     }
-    let lab = Lab::pair();
+    // Packets one by one cost more than what is copied into them.
+    let lab = Lab::pair().whole_trains();
     let _server = lab.serve();
     // Of the client's threads alone: the server is another process.
     let line = format!("tcp 10.77.1.2 -p {PORT} -t 2s --sample threads");
     let document = profiled(Some(&lab.space("a")), &line);
     let host = host(&document);
     // How much of it the thread gets a busy machine decides, and not where it spends it.
-    assert!(names(host, "layers", "layer").contains(&"copy"), "{host:#}");
+    copies_on_top(&document);
     let (sending, all) = passing(host, "send-0", "tcp_sendmsg");
     assert!(all > 20 && sending * 2 > all, "{sending} of {all}");
     let paths = names(host, "paths", "path");
@@ -86,7 +93,7 @@ fn a_receiver_has_the_receive_path_on_top() {
     if !Lab::possible(test) || !may_sample(test) {
         return;
     }
-    let lab = Lab::pair();
+    let lab = Lab::pair().whole_trains();
     let _server = lab.serve();
     let line = format!("tcp 10.77.1.2 -p {PORT} -R --rx copy -t 2s --sample threads");
     let document = profiled(Some(&lab.space("a")), &line);
@@ -94,7 +101,7 @@ fn a_receiver_has_the_receive_path_on_top() {
     let paths = names(host, "paths", "path");
     let place = |path| paths.iter().position(|one| *one == path).unwrap_or(paths.len());
     assert!(place("receive") < place("send"), "{paths:?}");
-    assert!(names(host, "layers", "layer").contains(&"copy"), "{host:#}");
+    copies_on_top(&document);
     let (receiving, all) = passing(host, "receive-0", "tcp_recvmsg");
     assert!(all > 20 && receiving * 2 > all, "{receiving} of {all}");
     // One kernel is below both ends here, and both were sampled as far as threads of this process are.
@@ -343,6 +350,45 @@ fn without_rights_the_test_runs_and_the_setting_is_named() {
     for word in ["/proc", "the data thread took", "perf_event_paranoid"] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
+}
+
+/// What `linerate tune` saved is of the test that is profiled, and of the one beside it; what is given wins.
+#[test]
+fn the_options_of_a_saved_profile_are_those_of_the_test() {
+    let _alone = alone();
+    let scratch = Scratch::new("profile-saved");
+    let folder = scratch.path("linerate/profiles");
+    fs::create_dir_all(&folder).expect("a folder");
+    let saved = "verb = \"udp\"\n[options]\nsize = \"300\"\nrate = \"1M\"\n";
+    fs::write(format!("{folder}/small.toml"), saved).expect("a profile");
+    let run = |line: &str| {
+        let out = Command::new(env!("CARGO_BIN_EXE_linerate"))
+            .args(["profile", "udp", "--local", "-t", "200ms", "--json"])
+            .args(line.split(';'))
+            .env("XDG_CONFIG_HOME", &scratch.0)
+            .output()
+            .expect("it starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ran {
+            code: out.status.code().unwrap_or(-1),
+            out: text(&out.stdout),
+            err: text(&out.stderr),
+        }
+    };
+    // Where nobody may sample, the tests run all the same.
+    let ran = run("--profile;small;--rate;2M;--against;--rate 3M");
+    let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let asked: Vec<_> = list(&document["profiles"])
+        .iter()
+        .map(|one| {
+            let asked = &one["run"]["asked"];
+            (asked["datagram_bytes"].as_u64(), asked["rate_bps"].as_u64())
+        })
+        .collect();
+    let expected = [(Some(300), Some(2_000_000)), (Some(300), Some(3_000_000))];
+    assert_eq!(asked, expected, "{document:#}");
+    let ran = run("--profile;none");
+    assert!(ran.code == 2 && ran.err.contains("cannot use the profile `none`"), "{ran:?}");
 }
 
 #[test]
