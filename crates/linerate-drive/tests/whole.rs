@@ -201,6 +201,26 @@ fn a_tuning_by_loss_has_only_figures_that_settled() {
     assert!(why.contains("searches begin at"), "{why}");
 }
 
+#[test]
+fn fewer_streams_than_were_asked_for_are_tried() {
+    let document =
+        tune(&World::default(), "tune tcp hydra2 -P 8 --factor streams --seed 1 -R").unwrap();
+    let levels: Vec<&str> = document.factors[0].levels.iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(levels[..3], ["8", "1", "2"], "{levels:?}");
+}
+
+#[test]
+fn what_a_tuning_by_loss_recommends_is_a_rate_that_keeps_to_it() {
+    let line = "tune udp hydra2 --rate 400M -l 1000 --objective rate,loss=1% --factor size=1400 --seed 1 --max-time 1h";
+    let document = tune(&World::default(), line).unwrap();
+    assert!(document.recommended, "{document:?}");
+    let command = document.best_command.join(" ");
+    let (_, rate) = command.split_once("--rate ").unwrap();
+    let rate: u64 = rate.strip_suffix('k').unwrap().parse().unwrap();
+    assert!((190_000..=204_000).contains(&rate), "{command}");
+    assert_eq!(command.matches("--rate").count(), 1, "{command}");
+}
+
 const SWEEP: &str = "sweep hydra2 --rates 10M..max --zoom --seed 1 -t 1s -l 1000 --repeat 2";
 
 #[test]

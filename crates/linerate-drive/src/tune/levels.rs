@@ -15,7 +15,7 @@ const WINDOWS: [u32; 4] = [256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// Bytes of a write and a read.
 const BLOCKS: [u32; 3] = [64 << 10, 128 << 10, 1 << 20];
 const BURSTS: [Nanos; 3] = [Nanos(20_000), Nanos(500_000), Nanos(2_000_000)];
-const STREAMS: [u16; 4] = [2, 4, 8, 16];
+const STREAMS: [u16; 5] = [1, 2, 4, 8, 16];
 /// Payload that a jumbo frame of 9,000 bytes leaves on IPv4, and one of 1,500.
 const FRAMES: [u32; 2] = [8_972, 1_472];
 /// Cores of one level; streams go round them.
@@ -286,7 +286,8 @@ fn irq_cores(host: &HostFacts) -> Vec<u32> {
 }
 
 /// Cores by what they are near to: those that take the interrupts (or the first, where that is not known), their SMT
-/// siblings, the others of their package and node, and those of other nodes.
+/// siblings, the others of their package and node, and those of other nodes. Where nobody tells packages, as of a far
+/// host, those are the others.
 fn classes(cores: &[Core], irq: &[u32]) -> Vec<(Vec<u16>, String)> {
     let known: Vec<u32> =
         irq.iter().copied().filter(|i| cores.iter().any(|c| c.core == *i)).collect();
@@ -308,7 +309,9 @@ fn classes(cores: &[Core], irq: &[u32]) -> Vec<(Vec<u16>, String)> {
         class.push(core.core);
     }
     let first = if known.is_empty() { "" } else { "interrupts" };
-    let all = [(at, first), (near, "SMT sibling"), (beside, "same package"), (far, "other node")];
+    let told = home.iter().all(|core| core.package.is_some());
+    let others = if told { "same package" } else { "others" };
+    let all = [(at, first), (near, "SMT sibling"), (beside, others), (far, "other node")];
     all.into_iter()
         .filter(|(cores, _)| !cores.is_empty())
         .map(|(cores, near)| {
@@ -349,6 +352,8 @@ mod tests {
         assert_eq!(found(&[])[0], named(&[0], ""), "whose they are is not known");
         assert_eq!(found(&[9])[0], named(&[0], ""), "that core may not be used");
         assert_eq!(classes(&[], &[0]), []);
+        let untold = [0, 1].map(|core| Core { core, siblings: vec![core], ..Core::default() });
+        assert_eq!(classes(&untold, &[1]), [named(&[1], "interrupts"), named(&[0], "others")]);
     }
 
     #[test]

@@ -484,6 +484,8 @@ impl Course {
         };
         let plan = self.request(&levels.iter().collect::<Vec<_>>()).plan;
         self.best = words::options(&levels, &plan);
+        let kept_to_loss = found.candidate_mean.filter(|_| found.recommended);
+        self.best.extend(kept_to_loss.filter(|_| self.measure.loss.is_some()).map(words::rate));
         let document = &mut self.document;
         document.best_settings = levels.iter().filter_map(Level::setting).cloned().collect();
         document.best_command = words::command(&document.command, &self.best);

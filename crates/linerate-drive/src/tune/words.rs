@@ -79,6 +79,12 @@ pub(super) fn options(levels: &[Level], plan: &TestPlan) -> Vec<(String, String)
     options
 }
 
+/// The rate that a search found, bit/s, as its option. It takes the place of the one that the search began at, which may
+/// lose more than the objective allows; thousands are rounded down, as more was not shown.
+pub(super) fn rate(bps: f64) -> (String, String) {
+    ("rate".to_owned(), format!("{}k", (bps / 1e3) as u64))
+}
+
 fn option(level: &Level) -> &'static str {
     match level {
         Level::Size(_) => "size",
