@@ -365,6 +365,35 @@ fn settings_are_tried_and_put_back() {
     assert_eq!(snapshot(&lab), before, "all is put back");
 }
 
+/// Without segmentation offload each packet of a stream goes through the kernel by itself: nothing else costs as much. The
+/// setting of this host that mends it is found, and not left behind.
+#[test]
+#[ignore = "long"]
+fn a_setting_of_the_host_wins() {
+    let test = "a_setting_of_the_host_wins";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair();
+    let _server = lab.serve();
+    let before = snapshot(&lab);
+    let (port, scratch) = (PORT.to_string(), Scratch::new("tune-wins"));
+    let line = "-t 200ms --factor offload.tso --width 10% --allow-settings --max-time 60s --json";
+    let rest: Vec<&str> = line.split_whitespace().collect();
+    let args = [&["tune", "tcp", "10.77.1.2", "-p", &port][..], &rest].concat();
+    let ran = with_config(scratch.path("state").as_ref(), Some(&lab.space("a")), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document = ran.record();
+    holds_together(&document);
+    if out_of_time(test, &document, &document["gain_percent"]) {
+        return;
+    }
+    assert_eq!(document["recommended"], true, "{document:#}");
+    assert_eq!(document["best_settings"][0]["name"], "offload.tso", "{document:#}");
+    assert_eq!(snapshot(&lab), before, "all is put back");
+}
+
 #[test]
 fn ctrl_c_keeps_what_is_known() {
     let _alone = alone();
