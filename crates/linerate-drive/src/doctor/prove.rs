@@ -67,8 +67,10 @@ pub(crate) fn not_back(left: &[String]) -> Option<ErrorRecord> {
 /// The change of the finding of that name, of this host.
 fn setting(id: &str, findings: &[Finding]) -> Result<Setting, ErrorRecord> {
     let here = || findings.iter().filter(|finding| finding.host == TestEnd::Client);
-    let provable: Vec<&str> =
-        here().filter(|f| f.setting.is_some()).map(|f| f.id.as_str()).collect();
+    let provable: Vec<&str> = here()
+        .filter(|f| f.setting.is_some() && unseen(&f.id).is_none())
+        .map(|f| f.id.as_str())
+        .collect();
     let hint = match &provable[..] {
         [] => "no finding of this host has a change that linerate makes itself".to_owned(),
         ids => format!("one of {}", ids.join(", ")),
@@ -83,24 +85,45 @@ fn setting(id: &str, findings: &[Finding]) -> Result<Setting, ErrorRecord> {
     }
 }
 
-/// Whoever may change settings asks past these limits: no run of linerate's would show them.
+const ASKED_PAST: &str = "whoever may change it is not held to it (SO_RCVBUFFORCE, SO_SNDBUFFORCE)";
+const OWN_BUFFER: &str =
+    "linerate's own sockets for datagrams ask for a buffer, and do not take the default";
+const ONE_END: &str = "it changes the packets of this end alone, and TCP's two ends agree on the smaller all the same";
+
+/// Changes that no run of linerate's would show, each with why.
+const UNSEEN: [(&str, &str); 8] = [
+    ("buffers.rmem-max", ASKED_PAST),
+    ("buffers.wmem-max", ASKED_PAST),
+    ("buffers.rmem-default", OWN_BUFFER),
+    ("buffers.wmem-default", OWN_BUFFER),
+    ("path.jumbo", ONE_END),
+    ("path.mtu-mismatch", ONE_END),
+    (
+        "offload.udp-gro-forwarding",
+        "it is of datagrams that this host forwards, and in a run it forwards none",
+    ),
+    (
+        "tcp.mtu-probing",
+        "it acts only where large packets vanish on the way, and there no run without it ends",
+    ),
+];
+
+fn unseen(id: &str) -> Option<&'static str> {
+    UNSEEN.iter().find(|(unseen, _)| *unseen == id).map(|(_, why)| *why)
+}
+
 fn provable(id: &str) -> Result<(), ErrorRecord> {
-    if !matches!(id, "buffers.rmem-max" | "buffers.wmem-max") {
-        return Ok(());
-    }
-    let why = "whoever may change it is not held to it (SO_RCVBUFFORCE, SO_SNDBUFFORCE), so that linerate's own runs are the \
-               same without and with it";
+    let Some(why) = unseen(id) else { return Ok(()) };
     Err(usage::error(
         format!("cannot prove `{id}`"),
-        why,
-        &["try it with the program that is held to it"],
+        format!("{why}, so that linerate's own runs are the same without and with it"),
+        &["try it with the program and on the path that it is for"],
     ))
 }
 
 /// What the change is of shows where this host receives.
 fn of_receiving(id: &str) -> bool {
     let families = [
-        "buffers.rmem",
         "buffers.tcp-rmem",
         "tcp.autotuning",
         "offload.gro",
@@ -117,7 +140,7 @@ fn of_receiving(id: &str) -> bool {
 
 /// What the change is of shows in datagrams, and not in a byte stream.
 fn of_datagrams(id: &str) -> bool {
-    ["buffers.rmem", "buffers.wmem", "offload.udp"].iter().any(|family| id.starts_with(family))
+    id.starts_with("offload.udp")
 }
 
 struct Runs {
@@ -243,6 +266,27 @@ mod tests {
         let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
         let runs = Runs { without: without.to_vec(), with: with.to_vec() };
         judged("offload.tso", setting, runs).words
+    }
+
+    #[test]
+    fn a_change_that_no_run_shows_is_not_proven() {
+        let found = |id: &str| Finding {
+            id: id.to_owned(),
+            host: TestEnd::Client,
+            severity: linerate_model::doctor::Severity::Warning,
+            what: String::new(),
+            why: String::new(),
+            change: Vec::new(),
+            undo: Vec::new(),
+            setting: Setting::new("offload.tso", SettingValue::Switch(true)).ok(),
+            effect: String::new(),
+        };
+        for (id, why) in UNSEEN {
+            assert!(provable(id).unwrap_err().why.starts_with(why), "{id}");
+            let findings = [found(id), found("offload.tso")];
+            assert_eq!(setting("no.such", &findings).unwrap_err().hints, ["one of offload.tso"]);
+        }
+        provable("offload.tso").unwrap();
     }
 
     #[test]
