@@ -14,7 +14,8 @@ use crate::usage::{self, Refusal};
 /// What holds this host back on the way to another: what is set badly, why that matters, what changes it.
 ///
 /// It changes nothing, unless a change is to be proven (`--prove`). With HOST it asks the server there with a
-/// test of 0.3 s of single small requests for its facts and the round trip. Without HOST it looks at this host alone.
+/// test of 0.3 s of single small requests for its facts and the round trip, and with one of requests that each fill a
+/// packet for what the path takes. Without HOST it looks at this host alone.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::doctor())]
 pub struct DoctorArgs {
@@ -65,7 +66,7 @@ pub struct Asked {
 /// Bytes a write and a read, as of `linerate tcp`.
 const BLOCK_BYTES: u32 = 128 << 10;
 /// Single requests and their answers, for so long: enough for a median round trip.
-const CONTACT: Nanos = Nanos(300_000_000);
+pub const CONTACT: Nanos = Nanos(300_000_000);
 
 impl DoctorArgs {
     /// What is asked, if it makes sense.
@@ -94,19 +95,15 @@ impl DoctorArgs {
         Ok(Asked { place, rate_bps: self.rate.map(BitRate::bits_per_second) })
     }
 
-    /// The test by which the far host tells of itself and the path of its round trip.
+    /// The test by which the far host tells of itself, and the path of its round trip and of packets with `request`
+    /// bytes of TCP's.
     ///
     /// # Errors
     /// None that a user can cause.
-    pub fn contact(&self, found: &Found) -> Result<Request, Refusal> {
-        let message = RrPlan {
-            transport: Transport::Tcp,
-            request: 1,
-            response: 1,
-            outstanding: 1,
-            rate: None,
-        };
-        self.test(found, Traffic::Rr(message), Direction::Forward, CONTACT)
+    pub fn contact(&self, found: &Found, request: u32, time: Nanos) -> Result<Request, Refusal> {
+        let message =
+            RrPlan { transport: Transport::Tcp, request, response: 1, outstanding: 1, rate: None };
+        self.test(found, Traffic::Rr(message), Direction::Forward, time)
     }
 
     /// A run of a proof: datagrams at the asked rate, or a byte stream as fast as it goes.

@@ -39,6 +39,7 @@ fn healthy() -> HostDetails {
         },
         route: Fact::Known(RouteDetails {
             to: "192.0.2.7".parse().ok(),
+            full_packets: Some(true),
             ..RouteDetails::default()
         }),
         ..HostDetails::default()
@@ -59,8 +60,11 @@ fn healthy() -> HostDetails {
     device.rings = Fact::Known(vec![Amount { name: "rx".into(), now: 1_024, most: Some(8_192) }]);
     device.channels = Fact::Known(vec![Amount { name: "combined".into(), now: 8, most: Some(63) }]);
     device.qdiscs = Fact::Known(vec![discipline("mq"), discipline("fq_codel")]);
-    device.interrupts =
-        Fact::Known((0..8).map(|n| InterruptDetails { irq: 100 + n, cores: vec![n] }).collect());
+    device.interrupts = Fact::Known(
+        (0..8)
+            .map(|n| InterruptDetails { irq: 100 + n, cores: vec![n], effective: None })
+            .collect(),
+    );
     device.numa_node = Fact::Known(Some(0));
     device.rps = Fact::Known(vec![vec![]; 8]);
     device.xps = Fact::Known((0..8).map(|core| vec![core]).collect());
@@ -76,6 +80,8 @@ fn healthy() -> HostDetails {
         ("net.core.rmem_max", "67108864"),
         ("net.core.wmem_max", "67108864"),
         ("net.core.rmem_default", "212992"),
+        ("net.core.wmem_default", "212992"),
+        ("net.ipv4.udp_mem", "188319 251093 376638"),
         ("net.core.netdev_budget", "300"),
         ("net.core.netdev_budget_usecs", "2000"),
         ("net.core.netdev_max_backlog", "1000"),
@@ -175,6 +181,16 @@ fn judged(host: &HostDetails, gbit: u64, rtt_ms: u64) -> Judged {
     judge(&Case { end: TestEnd::Client, host, other: None, goal })
 }
 
+/// Eight interrupts that may go to these cores, and go to that one where that is known.
+fn interrupts(cores: &[u32], effective: Option<u32>) -> Fact<Vec<InterruptDetails>> {
+    let one = |n: u32| InterruptDetails {
+        irq: 100 + n,
+        cores: cores.to_vec(),
+        effective: effective.map(|core| vec![core]),
+    };
+    Fact::Known((0..8).map(one).collect())
+}
+
 type Change = fn(&mut HostDetails);
 
 /// What is bad, the goal in Gbit/s (0: none), the round trip in ms (0: not known), and the finding.
@@ -183,7 +199,12 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
     ("path.duplex", 0, 0, Problem, |h| h.device.duplex = Fact::Known(Some("half".into()))),
     ("path.speed", 10, 0, Problem, |h| nic(h).speed_mbps = Some(1_000)),
     ("path.mtu-route", 0, 0, Warning, |h| {
-        h.route = Fact::Known(RouteDetails { mtu_bytes: Some(1_400), ..RouteDetails::default() });
+        let Fact::Known(route) = &mut h.route else { panic!("a route") };
+        route.mtu_bytes = Some(1_400);
+    }),
+    ("path.black-hole", 0, 0, Problem, |h| {
+        let Fact::Known(route) = &mut h.route else { panic!("a route") };
+        route.full_packets = Some(false);
     }),
     ("path.jumbo", 25, 0, Warning, |_| {}),
     ("path.jumbo", 10, 0, Note, |_| {}),
@@ -192,6 +213,8 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
     ("buffers.rmem-max", 25, 0, Problem, |h| set(h, "net.core.rmem_max", "212992")),
     ("buffers.wmem-max", 0, 0, Warning, |h| set(h, "net.core.wmem_max", "4608")),
     ("buffers.rmem-default", 0, 0, Warning, |h| set(h, "net.core.rmem_default", "8192")),
+    ("buffers.wmem-default", 0, 0, Warning, |h| set(h, "net.core.wmem_default", "8192")),
+    ("buffers.udp-memory", 0, 0, Warning, |h| set(h, "net.ipv4.udp_mem", "192 256 384")),
     ("buffers.tcp-rmem", 0, 0, Problem, |h| set(h, "net.ipv4.tcp_rmem", "4096 16384 16384")),
     ("buffers.tcp-rmem", 10, 100, Problem, |_| {}),
     ("buffers.tcp-rmem", 1, 50, Warning, |_| {}),
@@ -252,8 +275,10 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
             Fact::Known(vec![Amount { name: "combined".into(), now: 1, most: Some(63) }]);
     }),
     ("nic.irq-one-core", 0, 0, Warning, |h| {
-        let all = (0..8).map(|n| InterruptDetails { irq: 100 + n, cores: vec![0] });
-        h.device.interrupts = Fact::Known(all.collect());
+        h.device.interrupts = interrupts(&[0], None);
+    }),
+    ("nic.irq-one-core", 0, 0, Warning, |h| {
+        h.device.interrupts = interrupts(&[0, 1, 2, 3, 4, 5, 6, 7], Some(0));
     }),
     ("nic.irqbalance", 10, 0, Note, |h| h.system.irqbalance = Fact::Known(true)),
     ("nic.rps-one-core", 0, 0, Warning, |h| h.device.rps = Fact::Known(vec![vec![0]; 8])),
@@ -479,6 +504,64 @@ fn what_is_undone_is_what_was_there() {
     let path = format!("/sys/class/net/{name}/queues/rx-$q/rps_cpus");
     assert_eq!(rps.change, [format!("for q in 1 2; do echo 0 > {path}; done")]);
     assert_eq!(rps.undo, [format!("for q in 1 2; do echo 4 > {path}; done")]);
+}
+
+/// The commands of a finding, and those that undo it.
+fn commands(host: &HostDetails, gbit: u64, id: &str) -> (String, String) {
+    let finding = judged(host, gbit, 0).findings.into_iter().find(|f| f.id == id).expect(id);
+    (finding.change.join("\n"), finding.undo.join("\n"))
+}
+
+#[test]
+fn interrupts_are_spread_as_the_setting_spreads_them_and_the_masks_come_back() {
+    let mut host = healthy();
+    host.host.cores = Some(6);
+    host.device.interrupts = interrupts(&[0, 1, 2, 3, 4, 5], Some(0));
+    let (change, undo) = commands(&host, 0, "nic.irq-one-core");
+    let spread = linerate_model::setting::Cores::parse("spread 0-5").unwrap();
+    let lines = |core: &dyn Fn(usize) -> String| {
+        let line = |n: usize| format!("echo {} > /proc/irq/{}/smp_affinity_list", core(n), 100 + n);
+        (0..8).map(line).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(change, lines(&|n| spread.of_queue(n)[0].to_string()));
+    assert_eq!(undo, lines(&|_| "0-5".to_owned()));
+}
+
+#[test]
+fn each_core_gets_back_the_governor_and_the_idle_states_that_it_had() {
+    let mut host = healthy();
+    let some = |name: &str, cores: std::ops::Range<u32>| Governor {
+        cores: cores.collect(),
+        ..governor(name, "acpi-cpufreq")
+    };
+    host.cpu.governors = Fact::Known(vec![
+        some("ondemand", 0..2),
+        some("performance", 2..4),
+        some("powersave", 4..8),
+    ]);
+    let (change, undo) = commands(&host, 0, "cpu.governor");
+    assert_eq!(change, "cpupower frequency-set -g performance");
+    assert_eq!(
+        undo,
+        "cpupower -c 0-1 frequency-set -g ondemand; cpupower -c 4-7 frequency-set -g powersave"
+    );
+    let state = |exit_latency_us, enabled| IdleState { name: "C".into(), exit_latency_us, enabled };
+    host.cpu.idle_states =
+        Fact::Known(vec![state(1, true), state(120, true), state(300, false), state(900, true)]);
+    let (change, undo) = commands(&host, 0, "cpu.idle-states");
+    assert_eq!(change, "cpupower idle-set -d 1; cpupower idle-set -d 3");
+    assert_eq!(undo, "cpupower idle-set -e 1; cpupower idle-set -e 3", "one was off before");
+}
+
+#[test]
+fn a_mask_of_all_cores_is_written_as_the_kernel_reads_it() {
+    let mut host = healthy();
+    host.device.rps = Fact::Known(vec![vec![]]);
+    for (cores, mask) in [(8, "ff"), (32, "ffffffff"), (40, "ff,ffffffff")] {
+        host.host.cores = Some(cores);
+        let (change, _) = commands(&host, 5, "nic.rps-off");
+        assert_eq!(change, format!("echo {mask} > /sys/class/net/eth0/queues/rx-0/rps_cpus"));
+    }
 }
 
 #[test]

@@ -44,7 +44,9 @@ impl NicIrqs {
         // Without a device it has none of its own. In a container its name may be that of a card of the host's, whose
         // interrupts all see.
         let Some(device) = device_directory(roots, nic) else { return };
-        let numbers = irq_numbers(roots, &format!("{device}/msi_irqs"));
+        let mut numbers = irq_numbers(roots, &format!("{device}/msi_irqs"));
+        // A directory has no order; where they are spread over cores, it is always in the same.
+        numbers.sort_unstable();
         if numbers.is_empty() {
             let target = roots.path(&format!("{interface}/device")).read_link();
             let target = target.ok().and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));

@@ -2,6 +2,7 @@
 
 use linerate_model::doctor::{DoctorDocument, Finding, Severity, Unlooked};
 use linerate_model::record::TestEnd;
+use linerate_model::setting::core_list;
 
 use crate::clean::clean;
 use crate::number;
@@ -48,7 +49,10 @@ pub(crate) fn head(document: &DoctorDocument) -> String {
         let kind = here.device.kind.known().and_then(Option::as_deref).or(nic.driver.as_deref());
         let kind = kind.map_or(String::new(), |kind| format!("{kind}, "));
         let mtu = nic.mtu.map_or("?".to_owned(), |mtu| mtu.to_string());
-        format!("{} ({kind}MTU {mtu})", nic.name)
+        let cores = &nic.irq_cores;
+        let interrupts =
+            (!cores.is_empty()).then(|| format!(", interrupts on {}", core_list(cores)));
+        format!("{} ({kind}MTU {mtu}{})", nic.name, interrupts.unwrap_or_default())
     });
     let to = document.target.as_ref().map_or(String::new(), |to| format!(" to {to}"));
     let goal =

@@ -10,8 +10,10 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { id: "buffers.rmem-max", judge: rmem_max },
     Check { id: "buffers.wmem-max", judge: wmem_max },
     Check { id: "buffers.rmem-default", judge: rmem_default },
+    Check { id: "buffers.wmem-default", judge: wmem_default },
     Check { id: "buffers.tcp-rmem", judge: |case| tcp(case, "net.ipv4.tcp_rmem") },
     Check { id: "buffers.tcp-wmem", judge: |case| tcp(case, "net.ipv4.tcp_wmem") },
+    Check { id: "buffers.udp-memory", judge: udp_memory },
     Check { id: "buffers.udp-overflow", judge: udp_overflow },
 ];
 
@@ -27,6 +29,10 @@ const SENDER_AWAY_US: u64 = 2_000;
 /// The kernel allows 6 MiB and 4 MiB where there is memory (`tcp_init` of net/ipv4/tcp.c); a host of 128 MiB
 /// still 1 MiB, and one of 64 MiB half of it.
 const LEAST_TCP: u64 = 512 << 10;
+/// `udp_mem` is in pages, which are larger on some hosts.
+const LEAST_PAGE: u64 = 4_096;
+/// A receiver of linerate's asks for a buffer of so much.
+const LEAST_UDP_MEMORY: u64 = 4 << 20;
 /// Less than a hundredth of a second of 200 Mbit/s.
 const LITTLE_TCP: u64 = 256 << 10;
 
@@ -70,16 +76,46 @@ fn short_of(now: u64, need: u64) -> Severity {
 }
 
 fn rmem_default(case: &Case<'_>) -> Result<Option<Draft>, String> {
-    let name = "net.core.rmem_default";
+    let why = "programs that set no buffer lose datagrams in short bursts";
+    usual(case, "net.core.rmem_default", why)
+}
+
+fn wmem_default(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    usual(
+        case,
+        "net.core.wmem_default",
+        "programs that set no buffer send datagrams in short trains",
+    )
+}
+
+fn usual(case: &Case<'_>, name: &str, why: &str) -> Result<Option<Draft>, String> {
     let now = case.number(name)?;
     Ok((now < KERNEL_DEFAULT / 2).then(|| {
         found(
             Warning,
             format!("sockets that ask for nothing get {} ({name})", bytes_words(now)),
-            "programs that set no buffer lose datagrams in short bursts; the kernel's own default is 208 KiB",
+            format!("{why}; the kernel's own default is 208 KiB"),
         )
         .sysctl(name, &now.to_string(), &KERNEL_DEFAULT.to_string())
         .source("Documentation/admin-guide/sysctl/net.rst")
+    }))
+}
+
+fn udp_memory(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let name = "net.ipv4.udp_mem";
+    let text = case.host.sysctl(name)?;
+    let most = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok());
+    let most = most.ok_or_else(|| format!("{name} is no three numbers: {text:?}"))?;
+    let bytes = most.saturating_mul(LEAST_PAGE);
+    let then = LEAST_UDP_MEMORY / LEAST_PAGE * 4;
+    Ok((bytes < LEAST_UDP_MEMORY).then(|| {
+        found(
+            Warning,
+            format!("all UDP sockets of this host together may hold {} ({name})", bytes_words(bytes)),
+            "it is less than the buffer of one receiver, which then loses what the buffer has room for",
+        )
+        .sysctl(name, text, &format!("{} {} {then}", then / 2, then / 4 * 3))
+        .source("Documentation/networking/ip-sysctl.rst; udp(7)")
     }))
 }
 

@@ -148,14 +148,18 @@ fn governor(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let gravest = governors.iter().filter(|g| slow(&g.name)).max_by_key(|g| severity(g));
     let Some(governor) = gravest else { return Ok(None) };
     let severity = severity(governor);
-    let set = |name: &str| format!("cpupower frequency-set -g {name}");
+    let back: Vec<String> = governors
+        .iter()
+        .filter(|g| g.name != "performance")
+        .map(|g| format!("cpupower -c {} frequency-set -g {}", core_list(&g.cores), g.name))
+        .collect();
     Ok(Some(
         found(
             severity,
             format!("cores {} have the governor {}", core_list(&governor.cores), governor.name),
             "cores that were idle start slowly, so the first packets and low rates cost more time",
         )
-        .run(set("performance"), set(&governor.name))
+        .run("cpupower frequency-set -g performance", back.join("; "))
         .set("governor", SettingValue::Text("performance".to_owned()))
         .source("Documentation/admin-guide/pm/cpufreq.rst"),
     ))
@@ -169,6 +173,14 @@ fn idle_states(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     };
     let us = deepest.exit_latency_us;
+    // By their numbers, so that what was off before stays off when this is undone.
+    let deep = (0..).zip(states).filter(|(_, s)| s.enabled && s.exit_latency_us >= LONG_WAKE_UP_US);
+    let deep: Vec<u32> = deep.map(|(number, _)| number).collect();
+    let each = |option: &str| {
+        let lines: Vec<String> =
+            deep.iter().map(|state| format!("cpupower idle-set {option} {state}")).collect();
+        lines.join("; ")
+    };
     Ok(Some(
         found(
             Note,
@@ -178,7 +190,7 @@ fn idle_states(case: &Case<'_>) -> Result<Option<Draft>, String> {
             ),
             "latency of single requests has it; throughput hardly",
         )
-        .run(format!("cpupower idle-set -D {}", LONG_WAKE_UP_US - 1), "cpupower idle-set -E")
+        .run(each("-d"), each("-e"))
         .source("Documentation/admin-guide/pm/cpuidle.rst"),
     ))
 }

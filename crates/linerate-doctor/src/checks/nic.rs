@@ -149,12 +149,16 @@ fn irq_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     if interrupts.len() < 2 || case.cores()? < 2 {
         return Ok(None);
     }
-    let Some(core) = one_core(interrupts.iter().map(|i| &i.cores)) else { return Ok(None) };
+    // A wide mask may still mean one core: many interrupt controllers take the first of it.
+    let taken = interrupts.iter().map(|i| i.effective.as_ref().unwrap_or(&i.cores));
+    let Some(core) = one_core(taken) else { return Ok(None) };
     let last = case.cores()?.saturating_sub(1);
     let name = case.host.interface();
-    let change: Vec<String> = interrupts
-        .iter()
-        .map(|i| format!("echo 0-{last} > /proc/irq/{}/smp_affinity_list", i.irq))
+    // As the setting does it: one core for each in turn.
+    let change: Vec<String> = (0..=last)
+        .cycle()
+        .zip(interrupts)
+        .map(|(core, i)| format!("echo {core} > /proc/irq/{}/smp_affinity_list", i.irq))
         .collect();
     let undo: Vec<String> = interrupts
         .iter()
@@ -219,6 +223,20 @@ fn mask(core: u32) -> String {
     format!("{:x}{zeros}", 1_u32 << (core % 32))
 }
 
+/// The cores below `count` in the same form.
+fn mask_below(count: u32) -> String {
+    let full = usize::try_from(count / 32).unwrap_or(0);
+    let first = match count % 32 {
+        0 => None,
+        rest => Some(format!("{:x}", (1_u32 << rest) - 1)),
+    };
+    first
+        .into_iter()
+        .chain(std::iter::repeat_n("ffffffff".to_owned(), full))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
 fn rps_off(case: &Case<'_>) -> Result<Option<Draft>, String> {
     if !case.is_card()? || !case.wants_gbit(5) || case.cores()? < 3 {
         return Ok(None);
@@ -236,10 +254,7 @@ fn rps_off(case: &Case<'_>) -> Result<Option<Draft>, String> {
             format!("{name} has one receive queue, and RPS is off"),
             "one core does the receiving for all flows; with several flows RPS spreads them",
         )
-        .run(
-            format!("linerate's setting rps = \"0-{last}\", or a mask into {file}"),
-            format!("echo 0 > {file}"),
-        )
+        .run(format!("echo {} > {file}", mask_below(case.cores()?)), format!("echo 0 > {file}"))
         .set("rps", SettingValue::Text(format!("0-{last}")))
         .source(SCALING),
     ))

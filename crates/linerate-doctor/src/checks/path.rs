@@ -13,6 +13,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { id: "path.speed", judge: speed },
     Check { id: "path.mtu-mismatch", judge: mtu_mismatch },
     Check { id: "path.mtu-route", judge: mtu_route },
+    Check { id: "path.black-hole", judge: black_hole },
     Check { id: "path.jumbo", judge: jumbo },
 ];
 
@@ -118,6 +119,29 @@ fn mtu_route(case: &Case<'_>) -> Result<Option<Draft>, String> {
         .run(format!("ip route get {to}  # whether it was set by hand (`lock`) or learned"), "")
         .source("RFC 1191, RFC 8201, RFC 8900")
     }))
+}
+
+fn black_hole(case: &Case<'_>) -> Result<Option<Draft>, String> {
+    let route = case.host.route.get()?;
+    if case.is_local() {
+        return Ok(None);
+    }
+    let nic = case.nic()?;
+    let get_through = route.full_packets.ok_or("no test with the other host showed it")?;
+    // A path whose MTU is known is none.
+    let known = route.mtu_bytes.is_some_and(|path| Some(path) < nic.mtu);
+    let (Some(mtu), false, false) = (nic.mtu, get_through, known) else { return Ok(None) };
+    let to = route.to.map(|to| to.to_string()).unwrap_or_default();
+    Ok(Some(
+        found(
+            Problem,
+            format!("packets of {mtu} bytes do not reach {to}, small ones do"),
+            "something on the way drops them and tells nobody: TCP stops at its first full packet, and larger datagrams \
+             vanish",
+        )
+        .run(format!("tracepath -n {to}  # from where on nothing answers"), "")
+        .source("RFC 2923 section 2.1, RFC 4821"),
+    ))
 }
 
 fn jumbo(case: &Case<'_>) -> Result<Option<Draft>, String> {

@@ -6,14 +6,15 @@ pub(crate) mod prove;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use linerate_ask::doctor::{Asked, DoctorArgs};
+use linerate_ask::doctor::{Asked, CONTACT, DoctorArgs};
 use linerate_ask::target::Found;
 use linerate_doctor::{Case, Judged, judge};
 use linerate_host::checkup::Look;
 use linerate_host::sampler::Clocks;
-use linerate_model::doctor::{DoctorDocument, FORMAT, Goal, HostDetails, Unlooked};
+use linerate_model::doctor::{DoctorDocument, FORMAT, Fact, Goal, HostDetails, Unlooked};
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorKind, ErrorRecord, ProgramFacts, RunRecord, TestEnd};
+use linerate_model::units::Nanos;
 use linerate_runner::agent::HostAgent;
 use linerate_runner::client::{Request, Target};
 
@@ -41,12 +42,16 @@ pub fn run(
     let look = Look::begin(towards, clocks(env));
     let begun = env.clock.elapsed();
     let mut unknown = Vec::new();
-    let (far, rtt_s) = match place.as_ref().filter(|found| found.target != Target::Local) {
-        Some(found) => contact(args, found, towards, env, &mut unknown)?,
-        None => (None, None),
-    };
+    let Contact { far, rtt_s, full_packets } =
+        match place.as_ref().filter(|found| found.target != Target::Local) {
+            Some(found) => contact(args, found, towards, env, &mut unknown)?,
+            None => Contact::default(),
+        };
     env.clock.sleep(WATCHED.saturating_sub(env.clock.elapsed().saturating_sub(begun)));
-    let here = look.end(clocks(env));
+    let mut here = look.end(clocks(env));
+    if let Fact::Known(route) = &mut here.route {
+        route.full_packets = full_packets;
+    }
     let goal = Goal { rate_bps, rtt_s };
 
     let mut judged = judge(&Case { end: TestEnd::Client, host: &here, other: far.as_ref(), goal });
@@ -107,30 +112,74 @@ fn address(found: &Found) -> Result<IpAddr, ErrorRecord> {
     found.ok_or_else(|| error("it has no address of that version of IP".to_owned()))
 }
 
-/// What the far host tells of itself, and its round trip in seconds. A server that tells nothing leaves a
-/// reason in `unknown`.
+/// What tests with the far host show.
+#[derive(Default)]
+struct Contact {
+    far: Option<HostDetails>,
+    /// Seconds.
+    rtt_s: Option<f64>,
+    full_packets: Option<bool>,
+}
+
+/// What the far host tells of itself, and the path. A server that tells nothing leaves a reason in `unknown`.
 fn contact(
     args: &DoctorArgs,
     found: &Found,
     towards: Option<IpAddr>,
     env: &mut Env<'_>,
     unknown: &mut Vec<Unlooked>,
-) -> Result<(Option<HostDetails>, Option<f64>), ErrorRecord> {
+) -> Result<Contact, ErrorRecord> {
     let mut cannot = |why: String| {
         unknown.push(Unlooked { id: "far.facts".to_owned(), host: TestEnd::Server, why });
-        Ok((None, None))
+        Ok(Contact::default())
     };
     if let Some(dialect) = found.dialect.filter(|dialect| *dialect != Dialect::Native) {
         return cannot(format!("a server of {} tells nothing of its host", dialect.as_ref()));
     }
-    let request = Request { ip: towards.map(version), ..args.contact(found)? };
-    let record = env.executor.run(&request, env.watcher, &env.stop);
-    match (&record.server, &record.error) {
-        (_, Some(error)) if error.kind == ErrorKind::Interrupted => Err(error.clone()),
-        (None, Some(error)) => cannot(format!("{}: {}", error.what, error.why)),
-        (None, None) => cannot("its server tells nothing of its host".to_owned()),
-        (Some(host), _) => Ok((Some(HostDetails::of_record(host.clone())), rtt(&record))),
+    let ip = towards.map(version);
+    let mut run = |bytes: u32, time: Nanos| -> Result<RunRecord, ErrorRecord> {
+        let request = Request { ip, ..args.contact(found, bytes, time)? };
+        let record = env.executor.run(&request, env.watcher, &env.stop);
+        match &record.error {
+            Some(error) if error.kind == ErrorKind::Interrupted => Err(error.clone()),
+            _ => Ok(record),
+        }
+    };
+    let record = run(1, CONTACT)?;
+    let far = match (&record.server, &record.error) {
+        (Some(host), _) => HostDetails::of_record(host.clone()),
+        (None, Some(error)) if error.kind == ErrorKind::ServerLost => {
+            // What it tells of itself takes more than a packet.
+            let hint = "so it is where full packets vanish on the way: tracepath";
+            return cannot(format!("{}: {}; {hint}", error.what, error.why));
+        }
+        (None, Some(error)) => return cannot(format!("{}: {}", error.what, error.why)),
+        (None, None) => return cannot("its server tells nothing of its host".to_owned()),
+    };
+    let rtt_s = rtt(&record);
+    // A path that has no round trip in that time has none of larger packets either.
+    let bytes = rtt_s.and_then(|_| full_request(record.client.nic.as_ref()?.mtu?, ip));
+    let mut full_packets = None;
+    if let Some(bytes) = bytes {
+        for time in [CONTACT, FULL_AT_MOST] {
+            full_packets = run(bytes, time)?.totals.rr.map(|rr| rr.transactions > 0);
+            if full_packets != Some(false) {
+                break;
+            }
+        }
     }
+    Ok(Contact { far: Some(far), rtt_s, full_packets })
+}
+
+/// A path that answers no request that fills a packet in so much time answers none: a lost one is sent again after
+/// 200 ms (Linux, TCP_RTO_MIN) and 400 ms more.
+const FULL_AT_MOST: Nanos = Nanos(1_000_000_000);
+
+/// Bytes of a request that TCP sends as one packet of the MTU: without its header and time stamps, which it has unless
+/// they are switched off. Two packets might be one to interfaces within the kernel, whatever its length.
+fn full_request(mtu: u32, ip: Option<IpVersion>) -> Option<u32> {
+    let header = if ip == Some(IpVersion::V6) { 40 } else { 20 };
+    mtu.checked_sub(header + 20 + 12).filter(|bytes| *bytes > 0)
 }
 
 fn version(address: IpAddr) -> IpVersion {

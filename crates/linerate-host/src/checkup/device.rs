@@ -37,7 +37,7 @@ pub(super) fn details(roots: &Roots, nic: Option<&str>) -> DeviceDetails {
     by_ethtool(port.link.index, &mut found);
     in_files(roots, nic, port.link.index, &mut found);
     found.firmware =
-        Fact::Unknown(format!("the kernel tells it to `ethtool -i {nic}` and devlink alone"));
+        Fact::Unknown(format!("linerate does not ask; `ethtool -i {nic}` and devlink tell it"));
     found
 }
 
@@ -111,11 +111,7 @@ fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
     found.rps = queues(roots, nic, true).into();
     found.xps = queues(roots, nic, false).into();
     let own = NicIrqs::of(roots, nic);
-    let interrupts = own.message_signalled().iter().map(|irq| {
-        let list = text(roots, &format!("proc/irq/{irq}/smp_affinity_list"))?;
-        Ok(InterruptDetails { irq: *irq, cores: cpulist::parse(&list) })
-    });
-    found.interrupts = interrupts.collect::<Result<_, String>>().into();
+    found.interrupts = interrupts(roots, own.message_signalled()).into();
     found.numa_node = Fact::Known(numa_node(roots, nic));
     let count = |name: &str| {
         let file = format!("sys/class/net/{nic}/statistics/{name}");
@@ -124,6 +120,17 @@ fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
     found.rx_missed = count("rx_missed_errors")
         .and_then(|missed| Ok(missed.saturating_add(count("rx_fifo_errors")?)))
         .into();
+}
+
+fn interrupts(roots: &Roots, numbers: &[u32]) -> Result<Vec<InterruptDetails>, String> {
+    let interrupt = |irq: &u32| {
+        let list = text(roots, &format!("proc/irq/{irq}/smp_affinity_list"))?;
+        let effective = roots.line(&format!("proc/irq/{irq}/effective_affinity_list"));
+        // Empty as long as nobody has asked for the interrupt.
+        let effective = effective.map(|list| cpulist::parse(&list)).filter(|list| !list.is_empty());
+        Ok(InterruptDetails { irq: *irq, cores: cpulist::parse(&list), effective })
+    };
+    numbers.iter().map(interrupt).collect()
 }
 
 /// The NUMA node of an interface's device, where it has one.

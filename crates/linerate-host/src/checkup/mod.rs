@@ -9,9 +9,10 @@ mod firewall;
 pub(crate) mod system;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linerate_model::doctor::{Fact, HostDetails, RouteDetails, Watched};
+use linerate_model::host::HostFacts;
 use linerate_model::sample::HostSample;
 
 use crate::facts::facts;
@@ -31,7 +32,7 @@ pub struct Look {
 impl Look {
     /// Begins to watch. Without an address the interface is that of the default route.
     pub fn begin(towards: Option<IpAddr>, clocks: Clocks) -> Self {
-        let nic = facts(Some(towards.unwrap_or(OUTSIDE))).nic;
+        let nic = of_path(towards).nic;
         let mut sampler = Sampler::at(Roots::host(), nic.as_ref().map(|nic| nic.name.as_str()));
         let before = sampler.read(clocks);
         Self { towards, sampler, before }
@@ -41,7 +42,7 @@ impl Look {
     pub fn end(mut self, clocks: Clocks) -> HostDetails {
         let sample = self.sampler.read(clocks).since(&self.before);
         let roots = Roots::host();
-        let host = facts(Some(self.towards.unwrap_or(OUTSIDE)));
+        let host = of_path(self.towards);
         let nic = host.nic.as_ref().map(|nic| nic.name.as_str());
         HostDetails {
             route: self.towards.ok_or_else(|| NOBODY.to_owned()).and_then(way).into(),
@@ -56,8 +57,19 @@ impl Look {
     }
 }
 
-/// An address outside of every network (RFC 5737): the default route leads to it. No packet is sent.
-const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// Addresses outside of every network (RFC 5737, RFC 3849): the default route leads to them. No packet is sent.
+const OUTSIDE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+
+/// This host, with the interface of the path; without an address that of the default route, of IPv4's first.
+fn of_path(towards: Option<IpAddr>) -> HostFacts {
+    let [v4, v6] = OUTSIDE;
+    let host = facts(Some(towards.unwrap_or(v4)));
+    if towards.is_none() && host.nic.is_none() { facts(Some(v6)) } else { host }
+}
+
 const NOBODY: &str = "no host was named";
 
 fn way(to: IpAddr) -> Result<RouteDetails, String> {
@@ -70,6 +82,7 @@ fn way(to: IpAddr) -> Result<RouteDetails, String> {
         gateway: way.gateway,
         local: way.local,
         mtu_bytes: way.mtu_bytes,
+        full_packets: None,
     })
 }
 
@@ -83,12 +96,9 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
     "net.core.netdev_max_backlog",
-    "net.core.busy_poll",
-    "net.core.rps_sock_flow_entries",
     "net.ipv4.ip_forward",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_mem",
     "net.ipv4.udp_mem",
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_available_congestion_control",

@@ -139,6 +139,8 @@ pub struct RouteDetails {
     pub local: bool,
     /// Largest packet in bytes that the route allows: set by hand, or learned of a router (RFC 1191, RFC 8201).
     pub mtu_bytes: Option<u32>,
+    /// Packets as long as the interface's MTU reach the other host, as far as a test showed it.
+    pub full_packets: Option<bool>,
 }
 
 /// An interface, beside what a record says of it.
@@ -217,12 +219,15 @@ pub struct QdiscDetails {
 }
 
 /// An interrupt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterruptDetails {
     /// Its number.
     pub irq: u32,
     /// Cores that it may go to.
     pub cores: Vec<u32>,
+    /// Those of them that it does go to; absent where the kernel does not tell.
+    pub effective: Option<Vec<u32>>,
 }
 
 /// Processors.

@@ -247,8 +247,9 @@ const BAD: &[Bad] = &[
     ("path.mtu-mismatch", "client", "", &[("a", "ip link set eth0 mtu 9000")]),
     ("path.mtu-mismatch", "server", "", &[("b", "ip link set eth0 mtu 9000")]),
     ("path.mtu-route", "client", "", &[("a", "ip route add 10.77.1.2/32 dev eth0 mtu 1400")]),
+    // Silently, and so that the test with full packets does not end.
+    ("path.black-hole", "client", "", &[("b", "nft: meta length > 1400 drop")]),
     ("path.jumbo", "client", "--rate 25G", &[]),
-    ("buffers.rmem-max", "client", "--rate 25G", &[]),
     ("buffers.tcp-wmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_wmem=4096,16384,65536")]),
     ("buffers.tcp-rmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,16384,16384")]),
     ("tcp.window-scaling", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_window_scaling=0")]),
@@ -314,8 +315,6 @@ const BAD: &[Bad] = &[
         "",
         &[("a", "ip link set eth0 mtu 9000"), ("b", "ip link set eth0 mtu 1400")],
     ),
-    ("buffers.rmem-max", "server", "--rate 25G", &[]),
-    ("buffers.wmem-max", "client", "--rate 25G", &[]),
     ("offload.scatter-gather", "server", "", &[("b", "ethtool -K eth0 sg off")]),
     ("offload.gso", "server", "", &[("b", "ethtool -K eth0 gso off")]),
     ("qdisc.short", "client", "", &[("a", "tc qdisc replace dev eth0 root fq limit 10")]),
@@ -330,10 +329,7 @@ const BAD: &[Bad] = &[
         "qdisc.shaper",
         "client",
         "--rate 2G",
-        &[
-            ("a", "tc qdisc replace dev eth0 root tbf rate 1gbit burst 1m latency 50ms"),
-            ("a", "ethtool -K eth0 tso off"),
-        ],
+        &[("a", "tc qdisc replace dev eth0 root tbf rate 1gbit burst 1m latency 50ms")],
     ),
     ("qdisc.emulator", "client", "", &[("a", "tc qdisc replace dev eth0 root netem delay 5ms")]),
     ("buffers.tcp-rmem", "client", "", &[("a", "sysctl -qw net.ipv4.tcp_rmem=4096,65536,262144")]),
@@ -461,16 +457,65 @@ fn bad_hosts_are_told_by_name_and_healthy_ones_let_be() {
     let bad = tally(
         BAD,
         |(_, _, options, lines)| (*options, *lines),
-        |(id, host, ..), document| {
-            grave(document).iter().any(|(found, whose, _)| found == id && whose == host)
+        |(id, host, options, _), document| {
+            let all = grave(document);
+            all.iter().any(|(found, whose, _)| found == id && whose == host)
+                && all.iter().all(|(found, ..)| goes_with(id, options, found))
         },
     );
     let healthy = tally(HEALTHY, |case| (case.0, case.1), |_, document| grave(document).is_empty());
-    for (what, (good, made, wrong)) in [("bad", bad), ("healthy", healthy)] {
+    for (what, of, (good, made, wrong)) in
+        [("bad", BAD.len(), bad), ("healthy", HEALTHY.len(), healthy)]
+    {
         eprintln!("{what} hosts: {good} of {made} right; wrong: {wrong:#?}");
-        // 38 of 40, and 19 of 20.
+        // 38 of 40, and 19 of 20. Kernels lack some disciplines; where more than that is not made, nothing is shown.
+        assert!(made * 4 >= of * 3, "{what}: only {made} of {of} could be made");
         assert!(good * 20 >= made * 19, "{what}: {wrong:#?}");
     }
+}
+
+/// Whether a finding beside the cause is no other cause: what a change of the same family brings with it, and what a
+/// goal of some Gbit/s lacks on this machine all the same.
+fn goes_with(id: &str, options: &str, found: &str) -> bool {
+    let family = |id: &str| id.split('.').next().map(str::to_owned);
+    family(id) == family(found)
+        || options.ends_with('G') && (found.starts_with("buffers.") || found == "path.jumbo")
+}
+
+/// A router in the middle that passes on less than both ends' interfaces take tells this host so when it meets a packet
+/// that is too long: the doctor sends one.
+#[test]
+fn a_smaller_mtu_in_the_middle_is_learned_and_a_silent_one_noticed() {
+    let test = "a_smaller_mtu_in_the_middle_is_learned_and_a_silent_one_noticed";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::routed();
+    // Of what it sends to the server alone: what comes back may be longer.
+    lab.run("r", "ip route change 10.77.2.0/24 dev right mtu 1400");
+    let _server = lab.serve();
+    let port = PORT.to_string();
+    let look = || {
+        let args = ["doctor", "10.77.2.2", "-p", &port, "--json"];
+        document(&linerate(Some(&lab.space("a")), &args))
+    };
+    let of_path = |document: &Value| -> Vec<String> {
+        let all = found(document).into_iter().filter(|(id, host, _)| {
+            *host == "client" && ["path.mtu-route", "path.black-hole"].contains(id)
+        });
+        all.map(|(id, ..)| id.to_owned()).collect()
+    };
+    // A router that keeps it to itself.
+    let drop = "icmp type destination-unreachable drop";
+    let chain = "type filter hook output priority 0;";
+    lab.nft("r", &format!("table inet quiet {{\nchain out {{\n{chain}\n{drop}\n}}\n}}\n"));
+    let silent = look();
+    assert_eq!(of_path(&silent), ["path.black-hole"], "{silent:#}");
+    lab.nft("r", "flush ruleset\n");
+    let told = look();
+    assert_eq!(of_path(&told), ["path.mtu-route"], "{told:#}");
+    assert_eq!(told["here"]["route"]["known"]["mtu_bytes"], 1_400, "{told:#}");
 }
 
 /// A process of which the group has little CPU time, and one that may use one core.
