@@ -117,6 +117,9 @@ pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, St
         Limited::Path(mbit) => (Lab::bottleneck(mbit, mbit), "10.77.2.2"),
         _ => (Lab::pair(), "10.77.1.2"),
     };
+    if let Limited::Drops(percent) = case.limited {
+        lab.nft("b", &dropping_data(percent));
+    }
     let quota = match case.limited {
         Limited::Quota(end) => {
             let (quota, period) = (Duration::from_millis(2), Duration::from_millis(40));
@@ -140,6 +143,14 @@ pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, St
         group.hold(if *end == End::Client { client.pid() } else { server.pid() });
     }
     Some(watch(client, &server, case.limited))
+}
+
+/// Data to the server's port, which is longer than greetings and acknowledgements.
+fn dropping_data(percent: u32) -> String {
+    format!(
+        "table inet truth {{\nchain ingress {{\ntype filter hook prerouting priority -300;\n\
+         th dport {PORT} meta length > 500 numgen random mod 100 < {percent} drop\n}}\n}}\n"
+    )
 }
 
 /// Looks at both ends' threads until the client has ended; stops one in bursts where that is the case.

@@ -20,6 +20,8 @@ pub enum Limited {
     Quota(End),
     /// So many threads on core 0.
     Hogs(usize),
+    /// So many percent of the data to the server are dropped on the way, at random.
+    Drops(u32),
 }
 
 /// One limit, and a test that runs into it.
@@ -57,7 +59,7 @@ const ROUND_TRIP: &[&str] = &["round-trip"];
 /// All of them: half of the table, of which the other half is the same with hogs beside it.
 pub fn cases() -> Vec<Case> {
     use End::{Client, Server};
-    use Limited::{Hogs, Options, Path, Quota, Stops};
+    use Limited::{Drops, Hogs, Options, Path, Quota, Stops};
     let mut all = vec![];
     let mut add = |name, limited, options: &str, right, goal| {
         all.push(Case { name, limited, options: options.to_owned(), right, goal });
@@ -74,6 +76,8 @@ pub fn cases() -> Vec<Case> {
     add("tcp forward: path 100M", Path(100), "tcp", PATH_OF_TCP, path(100));
     add("tcp reverse: path 1G", Path(1_000), "tcp -R", PATH_OF_TCP, path(1_000));
     add("rr: path 10M", Path(10), "rr --outstanding 40 --response 1400", PATH_OF_RR, None);
+    add("udp forward: 2 % dropped", Drops(2), "udp -l 1400 --rate 20M", PATH, Some(20e6 * 0.98));
+    add("tcp forward: 2 % dropped", Drops(2), "tcp", PATH_OF_TCP, None);
     // Bursts of 100 datagrams into a buffer of a few.
     let small = "udp -l 1000 --rate 160M --burst 5ms --window 8Ki";
     add("udp forward: buffer", Options, small, BUFFER, None);
