@@ -69,6 +69,15 @@ fn the_screen_of_a_test() {
 }
 
 #[test]
+fn no_line_on_loss_and_delay_is_cut() {
+    for columns in [60, 80, 100] {
+        let screen = shown(&running(&records::udp_both()), columns, 24);
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("jitter 80.0 µs").count(), 2, "{screen}");
+    }
+}
+
+#[test]
 fn every_size_of_a_terminal_is_drawn() {
     let mut views: Vec<TestView> =
         [records::udp_receiver_drops(), records::udp_both(), records::tcp(), records::rr()]

@@ -68,13 +68,14 @@ impl TestView {
         let beside = ends.len() > 1;
         let width = if beside { page.width() / 2 } else { page.width() };
         let needed = ends.iter().map(|end| end.shown().rows(width)).max().unwrap_or(0);
-        let below = self.details().len() as u16 + 2 + VERDICT_ROWS;
+        let details = self.details(page.width());
+        let below = details.len() as u16 + 2 + VERDICT_ROWS;
         let free = page.left().saturating_sub(below);
         let cores = needed.min((free.saturating_sub(LEAST_ROWS)).max(free / 3)).max(1);
         let chart = free.saturating_sub(cores);
         let area = page.take(chart);
         self.chart(plan, look).draw(area, page.buffer, look);
-        for (words, bad) in self.details() {
+        for (words, bad) in details {
             page.text(&words, if bad { look.bad() } else { look.plain() });
         }
         page.line(&cores::legend(look, true));
@@ -122,8 +123,8 @@ impl TestView {
         }
     }
 
-    /// Lines on loss and delay; whether each is bad news.
-    fn details(&self) -> Vec<(String, bool)> {
+    /// Lines on loss and delay, of so many columns at most; whether each is bad news.
+    fn details(&self, columns: u16) -> Vec<(String, bool)> {
         let Some(last) = self.rows.last() else { return vec![(String::new(), false)] };
         if let Some(rr) = &last.figures.rr {
             let latency = rr.latency_s.as_ref().map(|latency| {
@@ -133,7 +134,12 @@ impl TestView {
             });
             return vec![(latency.unwrap_or_default(), false)];
         }
-        flows(&last.figures).iter().zip(&self.lost).map(|(flow, lost)| detail(flow, lost)).collect()
+        let details = flows(&last.figures).into_iter().zip(&self.lost);
+        let lines = details.flat_map(|(flow, lost)| {
+            let (words, bad) = detail(&flow, lost);
+            wrap(&words, usize::from(columns), "  ").into_iter().map(move |line| (line, bad))
+        });
+        lines.collect()
     }
 
     fn chart(&self, plan: &PlanRecord, look: Look) -> Rates {
@@ -272,9 +278,18 @@ impl End {
     /// Where a host does not report its cores, those of its data threads are known.
     fn new(name: &str, host: &HostFacts, cores: &[CoreActivity], threads: &[&CpuFigures]) -> Self {
         let mut title = format!("{name} {}", clean(&host.hostname));
-        for cpu in threads {
-            let on = cpu.core.map_or(String::new(), |core| format!(" on core {core}"));
-            title.push_str(&format!(" · thread {}{on}", number::cpu(cpu.thread_percent)));
+        match threads {
+            [] => {}
+            [cpu] => {
+                let on = cpu.core.map_or(String::new(), |core| format!(" on core {core}"));
+                title.push_str(&format!(" · thread {}{on}", number::cpu(cpu.thread_percent)));
+            }
+            // Their cores are marked below; beside each other they take more than half of 80 columns.
+            several => {
+                let shares: Vec<String> =
+                    several.iter().map(|cpu| number::cpu(cpu.thread_percent)).collect();
+                title.push_str(&format!(" · threads {}", shares.join(", ")));
+            }
         }
         let mut cores = cores.to_vec();
         if cores.is_empty() {
