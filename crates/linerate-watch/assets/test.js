@@ -123,7 +123,7 @@
   const bar = (core, marks) => {
     const line = make("div", undefined, "core");
     const bar = make("div", undefined, "bar");
-    for (const part of ["user", "system", "softirq"]) {
+    for (const part of ["user", "system", "softirq", "steal"]) {
       const piece = make("i", undefined, part);
       piece.style.width = core[part + "_percent"] + "%";
       bar.append(piece);

@@ -1,23 +1,20 @@
 //! `linerate fleet serve`: the page of a file of results, who may see it, and what a browser makes of it.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_model::fleet::{FleetBad, FleetRole};
 use linerate_model::fleet_now::FleetNow;
 use linerate_testkit::fleet;
-use linerate_testkit::peer::LONG;
 use linerate_testkit::records;
 use linerate_watch::web::events;
 use linerate_watch::web::fleet::Shown as Page;
 use linerate_watch::web::http;
 use serde_json::Value;
 
-use crate::support::{FleetFile, alone, linerate, wait_for};
-use crate::web::{Browser, Shown};
+use crate::support::{FleetFile, alone, linerate};
+use crate::web::{Browser, Shown, framed, plain_html, said};
 
 /// A new file of a test's own.
 fn scratch(name: &str) -> PathBuf {
@@ -157,6 +154,7 @@ fn eight() -> FleetNow {
 const LOOKS: &str = r##"<!doctype html><style>body{margin:0} iframe{border:0;width:100vw;height:900px}</style>
 <iframe src="page/"></iframe><output></output><script>
 const frame = document.querySelector("iframe");
+if (location.hash) frame.style.width = location.hash.slice(1) + "px";
 frame.onload = async () => {
   const [page, window] = [frame.contentDocument, frame.contentWindow];
   const state = () => page.getElementById("state").textContent;
@@ -179,50 +177,19 @@ frame.onload = async () => {
 };
 </script><!-- end -->"##;
 
-/// Answers with the page as it was at the first look, and with what its script asks for as it is at the second. What
-/// looks at it is whole only when it has said what it found: until then a browser does not take it for loaded.
-fn answer(mut stream: TcpStream, done: &AtomicBool) {
-    let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
-    let path = loop {
-        let Ok(came @ 1..) = stream.read(&mut bytes) else { return };
-        head.extend_from_slice(&bytes[..came]);
-        match http::request(&head) {
-            http::Request::Part => {}
-            http::Request::Get(path) => break path.to_owned(),
-            http::Request::Other => return,
-        }
-    };
+/// Answers with the page as it was at the first look, and with what its script asks for as it is at the second.
+fn answer(path: &str, stream: &mut TcpStream) {
     let before = eight();
     let mut now = before.clone();
     now.running = true;
     let page = |now, look| Page { now, look, fault: None };
-    // Without our own fields: they let no page into a frame.
-    let html = |text: &str| {
-        format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}",
-            text.len()
-        )
-    };
-    let _ = match path.as_str() {
-        "/" => {
-            done.store(false, Ordering::SeqCst);
-            let whole = html(LOOKS);
-            let (most, end) = whole.split_at(whole.len() - "<!-- end -->".len());
-            let (most, end) = (most.as_bytes(), end.as_bytes());
-            let _ = stream.write_all(most);
-            wait_for(LONG, || done.load(Ordering::SeqCst));
-            stream.write_all(end)
-        }
-        "/done" => {
-            done.store(true, Ordering::SeqCst);
-            stream.write_all(http::NOT_FOUND.as_bytes())
-        }
-        "/page/" => stream.write_all(html(page(&before, 1).matrix().as_str()).as_bytes()),
-        "/page/places" => stream.write_all(http::json(&page(&now, 2).places()).as_bytes()),
-        "/page/events" => {
+    let _ = match path {
+        "" => stream.write_all(plain_html(page(&before, 1).matrix().as_str()).as_bytes()),
+        "places" => stream.write_all(http::json(&page(&now, 2).places()).as_bytes()),
+        "events" => {
             let told = http::events() + &events::fleet(2, &[0]).text;
             let _ = stream.write_all(told.as_bytes());
-            stream.read(&mut bytes).map(drop)
+            stream.read(&mut [0]).map(drop)
         }
         _ => stream.write_all(http::NOT_FOUND.as_bytes()),
     };
@@ -235,24 +202,14 @@ fn a_browser_shows_the_matrix_in_any_width_light_and_dark() {
     else {
         return;
     };
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = format!("http://{}/", listener.local_addr().expect("an address"));
-    let done = Arc::new(AtomicBool::new(false));
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let done = Arc::clone(&done);
-            std::thread::spawn(move || answer(stream, &done));
-        }
-    });
-    let found = |options: &[&str]| -> Value {
-        let dom = browser.opens(&address, options);
-        let (_, rest) = dom.split_once("{\"state\"").unwrap_or_else(|| panic!("{dom}"));
-        let json = rest.split_once('}').expect("its end").0.replace("&gt;", ">");
-        serde_json::from_str(&format!("{{\"state\"{json}}}")).expect("JSON")
+    let address = framed(LOOKS, answer);
+    let found = |options: &[&str], width: &str| {
+        said(&browser.opens(&format!("{address}{width}"), options), "state")
     };
-    let wide = found(&["--window-size=1280,900"]);
-    let narrow = found(&["--window-size=390,900"]);
-    let dark = found(&["--window-size=1280,900", "--blink-settings=preferredColorScheme=0"]);
+    let size = "--window-size=1280,900";
+    let wide = found(&[size], "");
+    let narrow = found(&[size], "#390");
+    let dark = found(&[size, "--blink-settings=preferredColorScheme=0"], "");
     for shown in [&wide, &narrow, &dark] {
         // What came after the page, by its script.
         assert_eq!(

@@ -431,6 +431,181 @@ impl Browser {
     }
 }
 
+/// Serves a page that looks at another one in a frame: `/` is what looks, `/done` is asked for when it has said what it
+/// found, and what stands below `/page/` is `page`'s. What looks is whole only then: before that a browser does not take
+/// it for loaded. The address.
+pub fn framed(
+    looks: &'static str,
+    page: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}/", listener.local_addr().expect("an address"));
+    let shared = Arc::new((page, AtomicBool::new(false)));
+    // A browser may open connections that it does not use.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || frame(stream, looks, &shared.0, &shared.1));
+        }
+    });
+    address
+}
+
+fn frame(
+    mut stream: TcpStream,
+    looks: &str,
+    page: &impl Fn(&str, &mut TcpStream),
+    done: &AtomicBool,
+) {
+    let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
+    let path = loop {
+        let Ok(came @ 1..) = stream.read(&mut bytes) else { return };
+        head.extend_from_slice(&bytes[..came]);
+        match http::request(&head) {
+            http::Request::Part => {}
+            http::Request::Get(path) => break path.to_owned(),
+            http::Request::Other => return,
+        }
+    };
+    match path.as_str() {
+        "/" => {
+            done.store(false, Ordering::SeqCst);
+            let whole = plain_html(looks);
+            let (most, end) = whole.split_at(whole.len() - "<!-- end -->".len());
+            let _ = stream.write_all(most.as_bytes());
+            wait_for(LONG, || done.load(Ordering::SeqCst));
+            let _ = stream.write_all(end.as_bytes());
+        }
+        "/done" => {
+            done.store(true, Ordering::SeqCst);
+            let _ = stream.write_all(http::NOT_FOUND.as_bytes());
+        }
+        path => match path.strip_prefix("/page/") {
+            Some(path) => page(path, &mut stream),
+            None => drop(stream.write_all(http::NOT_FOUND.as_bytes())),
+        },
+    }
+}
+
+/// Without our own fields: they let no page into a frame.
+pub fn plain_html(text: &str) -> String {
+    let length = text.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n\r\n{text}"
+    )
+}
+
+/// What a page that looks said as JSON, from its first key on.
+pub fn said(dom: &str, first: &str) -> Value {
+    let begin = format!("{{\"{first}\"");
+    let (_, rest) = dom.split_once(&begin).unwrap_or_else(|| panic!("{dom}"));
+    let json = rest.split_once('}').expect("its end").0;
+    let json = json.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&");
+    serde_json::from_str(&format!("{begin}{json}}}")).expect("JSON")
+}
+
+/// Looks at a page of the program once it has rows in its tables.
+const LOOKS: &str = r##"<!doctype html><style>body{margin:0} iframe{border:0;width:100vw;height:1400px}</style>
+<iframe src="page/"></iframe><output></output><script>
+const frame = document.querySelector("iframe");
+// A window of Chromium's is no narrower than 500 pixels; a frame is.
+if (location.hash) frame.style.width = location.hash.slice(1) + "px";
+frame.onload = async () => {
+  const [page, window] = [frame.contentDocument, frame.contentWindow];
+  const ready = () => page.querySelectorAll("tbody tr").length >= 2;
+  while (!ready()) await new Promise((done) => setTimeout(done, 100));
+  document.querySelector("output").textContent = JSON.stringify({
+    state: page.getElementById("state").textContent, width: frame.clientWidth,
+    wide: page.documentElement.scrollWidth - page.documentElement.clientWidth,
+    ground: window.getComputedStyle(page.body).backgroundColor, text: page.body.innerText,
+    bars: page.querySelectorAll(".bar .steal").length,
+  });
+  fetch("done");
+};
+</script><!-- end -->"##;
+
+/// What a browser shows of the program's page: wide, narrow and dark.
+fn in_a_browser(browser: &Browser, shown: &Shown) -> [Value; 3] {
+    let (at, token) = (shown.at, shown.token.clone());
+    let address = framed(LOOKS, move |path, stream| {
+        let Ok(mut program) = TcpStream::connect(at) else { return };
+        let _ = program.write_all(request(&format!("/{token}/{path}")).as_bytes());
+        let mut program = BufReader::new(program);
+        let mut field = String::new();
+        while field != "\r\n" {
+            field.clear();
+            if program.read_line(&mut field).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let kind = if path == "events" { "text/event-stream" } else { "text/html; charset=utf-8" };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes());
+        let _ = std::io::copy(&mut program, stream);
+    });
+    let wide = "--window-size=1280,1400";
+    let dark = "--blink-settings=preferredColorScheme=0";
+    let views = [(&[wide][..], ""), (&[wide], "#390"), (&[wide, dark], "")];
+    let views = views.map(|(options, width)| {
+        said(&browser.opens(&format!("{address}{width}"), options), "state")
+    });
+    for (view, width, ground) in [
+        (&views[0], 1_280, "rgb(255, 255, 255)"),
+        (&views[1], 390, "rgb(255, 255, 255)"),
+        (&views[2], 1_280, "rgb(18, 22, 27)"),
+    ] {
+        assert_eq!((&view["width"], &view["ground"]), (&width.into(), &ground.into()), "{view}");
+        assert_eq!(view["wide"], 0, "nothing is wider than the window: {view}");
+    }
+    views
+}
+
+#[test]
+fn a_browser_shows_a_running_test_wide_narrow_and_dark() {
+    let _alone = alone();
+    let test = "a_browser_shows_a_running_test_wide_narrow_and_dark";
+    let Some(browser) = Browser::new(test) else { return };
+    let line = "udp --local -b 1M -t 10m -i 100ms --both --web";
+    let shown = Shown::start(&line.split_whitespace().collect::<Vec<_>>());
+    for view in in_a_browser(&browser, &shown) {
+        let state = view["state"].as_str().expect("words");
+        assert!(state.starts_with("running: ") && state.ends_with(" of 600 s"), "{view}");
+        let text = view["text"].as_str().expect("words");
+        for part in ["linerate udp --local", "forward: received", "reverse: jitter", "steal"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(view["bars"].as_u64() >= Some(1), "{view}");
+    }
+    shown.interrupt();
+    shown.end();
+}
+
+#[test]
+fn a_browser_shows_a_server_wide_narrow_and_dark() {
+    let _alone = alone();
+    let test = "a_browser_shows_a_server_wide_narrow_and_dark";
+    let Some(browser) = Browser::new(test) else { return };
+    let shown = Shown::start(&["serve", "--port", "0", "--web"]);
+    let listening = shown.events().expect("events").line("listening");
+    let address = listening["address"].as_str().expect("an address");
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    let mut stranger = TcpStream::connect(format!("127.0.0.1:{port}")).expect("a connection");
+    stranger.write_all(b"NO SENSE").expect("bytes");
+    linerate(None, &["udp", "127.0.0.1", "-p", port, "-b", "1M", "-t", "200ms", "--json"])
+        .complete();
+    for view in in_a_browser(&browser, &shown) {
+        assert_eq!(view["state"], "no test runs", "{view}");
+        let text = view["text"].as_str().expect("words");
+        for part in
+            ["linerate serve", "udp forward, 1 stream, linerate", "not a protocol spoken here"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    shown.interrupt();
+    shown.end();
+}
+
 #[test]
 fn a_browser_draws_a_test() {
     let test = "a_browser_draws_a_test";
