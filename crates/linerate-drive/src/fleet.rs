@@ -24,7 +24,7 @@ use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::signals::Stop;
 
 pub use self::followed::{Followed, record};
-pub use self::keep::{Keep, audit, is_kept, results};
+pub use self::keep::{Keep, audit, end, is_kept, is_under_way, results};
 use self::measure::Came;
 use self::run::Run;
 pub use self::schedule::{Scheduled, schedule};
@@ -38,6 +38,8 @@ const SETUP: Duration = Duration::from_secs(20);
 const GUARD: Duration = Duration::from_secs(20);
 /// Ctrl-C and leases that end are looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A place is asked this often whether the end of a run was asked for there, and whether it has come.
+const ASK_EVERY: Duration = Duration::from_millis(500);
 const NO_TURN: &str = "its turn did not come";
 const NO_ANSWER: &str = "no answer came in its time";
 

@@ -27,6 +27,10 @@ pub trait StoreWriter: Send {
     /// # Errors
     /// When it cannot be written.
     fn delete_before(&mut self, slot: u32, state: &str) -> Result<(), StoreError>;
+
+    /// Whether its end was asked for since it was opened ([`crate::Place::stop`]). Says so once; what cannot be known now
+    /// is no.
+    fn asked_to_stop(&mut self) -> bool;
 }
 
 /// Reads results as they were at one moment. Each may fail as the place does.

@@ -11,6 +11,9 @@ use crate::error::shown;
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A file beside a store with which its writer is asked for its end.
+pub(crate) const STOP: &str = ".stop";
+
 /// A file that belongs to a store: its name with an ending.
 pub(crate) fn beside(store: &Path, ending: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();

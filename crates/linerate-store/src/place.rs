@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 
 use linerate_model::campaign::{Event, StoredRun};
@@ -13,7 +14,7 @@ use crate::postgres as database;
 use crate::unbuilt as database;
 use crate::{
     Address, Campaign, Deleted, LeaseAudit, Meta, Reader, StoreError, StoreReader, StoreWriter,
-    is_locked,
+    is_locked, lock,
 };
 
 /// Where results of a fleet are kept.
@@ -111,6 +112,23 @@ impl Place {
             Self::Database(address) => database::is_locked(address),
         }
     }
+
+    /// Asks the process that writes it for its end, and says whether there is one.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn stop(&self) -> Result<bool, StoreError> {
+        let written = self.is_locked()?;
+        match self {
+            _ if !written => {}
+            Self::File(path) => {
+                let asks = lock::beside(path, lock::STOP);
+                File::create(&asks).map_err(|e| StoreError::io("create", &asks, &e))?;
+            }
+            Self::Database(address) => database::stop(address)?,
+        }
+        Ok(written)
+    }
 }
 
 impl StoreWriter for Campaign {
@@ -124,6 +142,10 @@ impl StoreWriter for Campaign {
 
     fn delete_before(&mut self, slot: u32, state: &str) -> Result<(), StoreError> {
         Campaign::delete_before(self, slot, state)
+    }
+
+    fn asked_to_stop(&mut self) -> bool {
+        Campaign::asked_to_stop(self)
     }
 }
 

@@ -29,3 +29,7 @@ pub(crate) fn audit(address: &Address) -> Result<Box<dyn LeaseAudit>, StoreError
 pub(crate) fn is_locked(address: &Address) -> Result<bool, StoreError> {
     unbuilt(address)
 }
+
+pub(crate) fn stop(address: &Address) -> Result<(), StoreError> {
+    unbuilt(address)
+}

@@ -77,7 +77,14 @@ impl Campaign {
         }
         drop(reader);
         truncate_wal(&campaign.connection);
+        // It was meant for a writer before this one.
+        campaign.asked_to_stop();
         Ok(campaign)
+    }
+
+    /// Whether its end was asked for since it was opened; says so once.
+    pub fn asked_to_stop(&self) -> bool {
+        std::fs::remove_file(lock::beside(&self.path, lock::STOP)).is_ok()
     }
 
     /// A reader of the same file.

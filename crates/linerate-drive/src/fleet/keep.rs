@@ -12,10 +12,12 @@ use linerate_fleet::matrix::Cell;
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
+use linerate_runner::signals::Stop;
 use linerate_store::{LeaseAudit, Meta, Place, StoreError, StoreReader, StoreWriter};
 
-use super::NO_ANSWER;
 use super::results::{Deleted, Head, Results};
+use super::{ASK_EVERY, NO_ANSWER};
+use crate::Clock;
 use crate::campaign::store_error;
 
 /// What a store of a fleet calls itself.
@@ -173,6 +175,11 @@ impl Store {
     pub(super) fn delivered(&mut self, at: &str, id: &str, to: &str) -> Result<(), ErrorRecord> {
         let event = Event::Delivered { id: id.to_owned(), to: to.to_owned() };
         self.writer.keep(at, &event).map_err(|error| fault(error, &self.place))
+    }
+
+    /// Whether the end of this run was asked for by [`end`].
+    pub(super) fn asked_to_stop(&mut self) -> bool {
+        self.writer.asked_to_stop()
     }
 
     /// Deletes the times before the first that is kept, with all their records.
@@ -333,6 +340,27 @@ impl Log {
 /// When it cannot be read, or holds something else.
 pub fn results(place: &Place) -> Result<FleetDocument, ErrorRecord> {
     Ok(Log::of(place, (0, 0))?.document())
+}
+
+/// Whether somebody measures into a place now.
+///
+/// # Errors
+/// When it cannot be known.
+pub fn is_under_way(place: &Place) -> Result<bool, ErrorRecord> {
+    place.is_locked().map_err(|error| fault(error, place))
+}
+
+/// Ends whoever measures into a place as Ctrl-C does, and waits for that until `stop` is set. Says whether there was
+/// somebody.
+///
+/// # Errors
+/// When the place cannot be asked.
+pub fn end(place: &Place, clock: &dyn Clock, stop: &Stop) -> Result<bool, ErrorRecord> {
+    let asked = place.stop().map_err(|error| fault(error, place))?;
+    while asked && !stop.seen() && is_under_way(place)? {
+        clock.sleep(ASK_EVERY);
+    }
+    Ok(asked)
 }
 
 /// Where the leases of the agents that measure are written down; nothing of a file.

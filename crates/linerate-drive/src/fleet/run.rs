@@ -18,7 +18,7 @@ use super::keep::{Ended, Store};
 use super::measure::{Agent, Came, Outcome, Turn, measure};
 use super::results::{Deleted, Head, Results};
 use super::test::{self, Wanted};
-use super::{Asked, Event, GUARD, LOOK_EVERY, NO_ANSWER, Reach, SETUP};
+use super::{ASK_EVERY, Asked, Event, GUARD, LOOK_EVERY, NO_ANSWER, Reach, SETUP};
 use crate::Clock;
 use crate::campaign::figure;
 
@@ -40,12 +40,14 @@ struct Begun {
 pub(super) struct Run<'a> {
     asked: &'a Asked,
     wanted: &'a Wanted,
-    clock: &'a dyn Clock,
+    pub(super) clock: &'a dyn Clock,
     reach: &'a dyn Reach,
     term: Term,
     pub(super) head: Head,
     pub(super) results: Results,
     store: Option<Store>,
+    /// When the store is asked next whether somebody wants it to end.
+    ask_ns: u64,
     /// What was kept before, of each time.
     before: Vec<Vec<Kept>>,
     /// What has been said of changes, and to whom.
@@ -89,6 +91,7 @@ impl<'a> Run<'a> {
             results: Results::new(&asked_now, Deleted::nothing(&asked_now)),
             head: asked_now,
             store: None,
+            ask_ns: 0,
             before: Vec::new(),
             delivered: BTreeSet::new(),
             free_from_ns: 0,
@@ -190,6 +193,7 @@ impl<'a> Run<'a> {
     {
         loop {
             self.take_late(tell);
+            self.look(stop, tell);
             let now_ns = self.now_ns();
             let ends = stop.seen() || self.failed.is_some();
             let step = match self.coordinator.next(now_ns) {
@@ -215,6 +219,19 @@ impl<'a> Run<'a> {
             if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
                 self.end(self.now_ns(), came, tell);
             }
+        }
+    }
+
+    /// Sets `stop` where the end of this run was asked for by way of what it keeps.
+    pub(super) fn look(&mut self, stop: &Stop, tell: &mut dyn FnMut(&Event<'_>)) {
+        let now_ns = self.now_ns();
+        if now_ns < self.ask_ns {
+            return;
+        }
+        self.ask_ns = now_ns.saturating_add(u64::try_from(ASK_EVERY.as_nanos()).unwrap_or(u64::MAX));
+        if self.store.as_mut().is_some_and(Store::asked_to_stop) {
+            tell(&Event::Note("its end was asked for: linerate fleet stop"));
+            stop.now();
         }
     }
 

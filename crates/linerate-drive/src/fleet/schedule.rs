@@ -63,7 +63,7 @@ pub fn schedule(
         run.say(webhook.as_mut(), tell);
         let mut last_s = 0;
         while run.failed.is_none()
-            && let Some(begun_s) = wait(&schedule, last_s, clock, (stop, ends), tell)
+            && let Some(begun_s) = wait(&schedule, last_s, &mut run, (stop, ends), tell)
         {
             last_s = begun_s;
             let time = run.results.all_times();
@@ -112,16 +112,18 @@ fn missed(count: usize, why: &str, tell: &mut dyn FnMut(&Event<'_>)) {
 fn wait(
     schedule: &Schedule,
     last_s: u64,
-    clock: &dyn Clock,
+    run: &mut Run<'_>,
     (stop, ends): (&Stop, Option<Duration>),
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Option<u64> {
+    let clock = run.clock;
     let next = || {
         let now_s = wall_s(clock);
         Due::new(schedule.next(now_s, last_s), now_s, clock.elapsed().as_secs())
     };
     let mut due = next();
     loop {
+        run.look(stop, tell);
         if stop.seen() || ends.is_some_and(|ends| clock.elapsed() >= ends) {
             return None;
         }

@@ -103,6 +103,16 @@ pub(crate) fn is_locked(address: &Address) -> Result<bool, StoreError> {
     found.map_err(|error| server.fault("read", &error))
 }
 
+/// Key in the table `meta` that asks whoever writes results for their end.
+const STOP: &str = "stop";
+
+pub(crate) fn stop(address: &Address) -> Result<(), StoreError> {
+    let server = Server::of(address)?;
+    let mut client = server.connect()?;
+    let insert = "INSERT INTO linerate.meta (key, value) VALUES ($1, '') ON CONFLICT DO NOTHING";
+    client.execute(insert, &[&STOP]).map(drop).map_err(|error| server.fault("write to", &error))
+}
+
 /// The advisory lock of whoever writes results, beside [`APPLICATION_ID`]. It ends with its session.
 const WRITES: i32 = 1;
 

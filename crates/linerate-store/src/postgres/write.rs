@@ -6,7 +6,7 @@ use postgres::{Client, Error, Transaction};
 
 use super::connect::{Server, is_away};
 use super::read::View;
-use super::{Counts, SCHEMA, SCHEMA_VERSION, counts, identify, is_there, lock};
+use super::{Counts, SCHEMA, SCHEMA_VERSION, STOP, counts, identify, is_there, lock};
 use crate::meta::{DELETED, Deleted};
 use crate::row::RunRow;
 use crate::{Address, Meta, StoreError, StoreWriter};
@@ -76,7 +76,10 @@ impl Writer {
         identify(&server, &mut client)?;
         View::open(address)?.check()?;
         let written = counts(&mut client).map_err(|error| server.fault("read", &error))?;
-        Ok(Self { server, client, written, broken: false })
+        let mut writer = Self { server, client, written, broken: false };
+        // It was meant for a writer before this one.
+        writer.asked_to_stop();
+        Ok(writer)
     }
 
     /// Does one step, after which so much is written. A server that is killed meanwhile is waited for; what was written
@@ -175,5 +178,10 @@ impl StoreWriter for Writer {
                 ON CONFLICT (key) DO UPDATE SET value = excluded.value";
             transaction.execute(insert, &[&DELETED, &body]).map(|_| ())
         })
+    }
+
+    fn asked_to_stop(&mut self) -> bool {
+        let asked = self.client.execute("DELETE FROM linerate.meta WHERE key = $1", &[&STOP]);
+        asked.is_ok_and(|rows| rows > 0)
     }
 }

@@ -75,6 +75,15 @@ pub enum Verb {
         #[arg(long)]
         fail_on_change: bool,
     },
+    /// Ends a run or a schedule elsewhere, as Ctrl-C does, and waits until it has: what was measured is kept, and --resume
+    /// goes on.
+    #[command(after_help = help::tools("  linerate fleet stop fleet.db
+  linerate fleet stop postgres://fleet@localhost/fleet\n"))]
+    Stop {
+        /// Its --keep: a file, or the address of a database.
+        #[arg(value_name = "FILE")]
+        file: Place,
+    },
     /// Shows what a run has kept, also while it is under way, as a page in a browser: which host or link is bad, all
     /// pairs, the history of each, every test's report. Prints the page's address.
     #[command(after_help = help::tools("  linerate fleet serve fleet.db

@@ -26,7 +26,7 @@ use linerate_drive::SystemClock;
 #[cfg(feature = "nats")]
 use linerate_drive::fleet::audit;
 use linerate_drive::fleet::{
-    Asked, Event, Keep, Reach, by_network, results, run as measure, time_of_test,
+    Asked, Event, Keep, Reach, by_network, end, is_under_way, results, run as measure, time_of_test,
 };
 use linerate_drive::keep::SavedFile;
 use linerate_fleet::matrix::Cell;
@@ -55,6 +55,7 @@ pub fn run(args: &FleetArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Verb::Run(args) => run_all(args, look),
         Verb::Schedule(args) => schedule::run(args, look),
         Verb::Results { file, json, fail_on_change } => show(file, *json, *fail_on_change),
+        Verb::Stop { file } => stop(file),
         Verb::Serve(args) => serve::serve(args),
         #[cfg(feature = "nats")]
         Verb::Init(args) => broker::init(args),
@@ -85,8 +86,26 @@ fn show(file: &Place, as_json: bool, fail_on_change: bool) -> Result<Exit, Error
         false => text::text(&document),
     };
     let exit = output::print(shown.as_bytes())?;
+    let state = match is_under_way(file)? {
+        true => "note: it is under way; `linerate fleet stop` ends it\n",
+        false if document.interrupted => {
+            "note: it ended before every pair had its turn; --resume goes on with it\n"
+        }
+        false => "",
+    };
+    let _ = stderr().write_all(state.as_bytes());
     let worse = fail_on_change && document.worse().next().is_some();
     Ok(if worse && exit == Exit::Complete { Exit::Found } else { exit })
+}
+
+fn stop(file: &Place) -> Result<Exit, ErrorRecord> {
+    let stop = output::stop_at_signals()?;
+    let ended = end(file, &SystemClock::default(), &stop)?;
+    match ended {
+        _ if stop.seen() => Ok(Exit::Interrupted),
+        true => output::print(b"it has ended\n"),
+        false => output::print(format!("nobody measures into {}\n", clean(&file.to_string())).as_bytes()),
+    }
 }
 
 fn explain(who: &Who) -> Result<Exit, ErrorRecord> {

@@ -12,6 +12,7 @@ use linerate_testkit::postgres::{PASSWORD, Postgres};
 use serde_json::Value;
 
 use crate::fleet::{document, host, path, scratch};
+use crate::fleet_schedule::is_ended_from_elsewhere;
 use crate::support::{Client, Ran, Server, alone, certificate, linerate, wait_for};
 use crate::web::Shown;
 
@@ -129,6 +130,9 @@ fn a_schedule_is_begun_and_gone_on_with_by_the_same_words() {
     assert_eq!(again.code, 1, "{}", again.err);
     assert!(again.err.contains("is there already"), "{}", again.err);
     assert!(again.err.contains("--resume goes on with it"), "{}", again.err);
+    let words = world.words("schedule", &["--every", "1d", "--resume"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    is_ended_from_elsewhere(&words, &world.database.address());
     world.database.ask("UPDATE linerate.head SET version = 2");
     let other = world.start("schedule", &more).end();
     assert!(

@@ -143,6 +143,35 @@ fn a_change_is_shown_once_posted_until_it_is_taken_and_has_an_exit_code() {
     assert_eq!((back.code, back.out.matches("changed: ").count()), (0, 2), "{}", back.out);
 }
 
+/// Starts a schedule that waits for midnight, and ends it by way of what it keeps.
+pub(super) fn is_ended_from_elsewhere(words: &[&str], kept: &str) {
+    let verb = |verb: &str| linerate(None, &["fleet", verb, kept]);
+    let schedule = Client::start(None, words);
+    let under_way = || verb("results").err.contains("it is under way");
+    assert!(wait_for(LONG, under_way), "{}", schedule.end().err);
+    let stopped = verb("stop");
+    assert_eq!((stopped.code, stopped.out.as_str()), (0, "it has ended\n"), "{}", stopped.err);
+    let ended = schedule.end();
+    assert_eq!((ended.code, ended.out.as_str()), (0, ""), "{}", ended.err);
+    assert!(ended.err.contains("its end was asked for"), "{}", ended.err);
+    let again = verb("stop");
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert!(again.out.starts_with("nobody measures into "), "{}", again.out);
+    assert!(!under_way());
+}
+
+#[test]
+fn a_schedule_is_ended_from_elsewhere() {
+    let folder = scratch("schedule-stop");
+    let words = words(&folder, "127.0.0.1:9,127.0.0.1:10", &["--every", "1d", "--resume"]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let file = path(&folder, "fleet.db");
+    is_ended_from_elsewhere(&words, &file);
+    // What was meant for a process that has ended ends none that begins.
+    std::fs::write(path(&folder, "fleet.db.stop"), "").expect("a file");
+    is_ended_from_elsewhere(&words, &file);
+}
+
 #[test]
 fn what_makes_no_schedule_is_refused() {
     let folder = scratch("schedule-refused");
