@@ -354,8 +354,9 @@ pub fn is_under_way(place: &Place) -> Result<bool, ErrorRecord> {
 /// somebody.
 ///
 /// # Errors
-/// When the place cannot be asked.
+/// When the place cannot be asked, or holds something else: whoever writes that would never hear of it.
 pub fn end(place: &Place, clock: &dyn Clock, stop: &Stop) -> Result<bool, ErrorRecord> {
+    head_of(&mut *place.read().map_err(|error| fault(error, place))?, place)?;
     let asked = place.stop().map_err(|error| fault(error, place))?;
     while asked && !stop.seen() && is_under_way(place)? {
         clock.sleep(ASK_EVERY);

@@ -546,8 +546,14 @@ fn a_store_of_a_campaign_has_no_results_of_a_fleet() {
         created: String::new(),
         version: String::new(),
     };
-    drop(linerate_store::Campaign::create(&path, &meta, &[]).unwrap());
-    assert_eq!(results(&Place::File(path)).unwrap_err().kind, ErrorKind::Foreign);
+    let writer = linerate_store::Campaign::create(&path, &meta, &[]).unwrap();
+    let place = Place::File(path);
+    let (world, stopped) = (World::default(), Stop::default());
+    stopped.now();
+    let ended = end(&place, &MadeClock(&world), &stopped);
+    assert_eq!(ended.unwrap_err().kind, ErrorKind::Foreign, "it would be waited for without end");
+    drop(writer);
+    assert_eq!(results(&place).unwrap_err().kind, ErrorKind::Foreign);
     assert_eq!(results(&folder.place()).unwrap_err().kind, ErrorKind::Store);
 }
 

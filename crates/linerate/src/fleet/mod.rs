@@ -104,7 +104,9 @@ fn stop(file: &Place) -> Result<Exit, ErrorRecord> {
     match ended {
         _ if stop.seen() => Ok(Exit::Interrupted),
         true => output::print(b"it has ended\n"),
-        false => output::print(format!("nobody measures into {}\n", clean(&file.to_string())).as_bytes()),
+        false => {
+            output::print(format!("nobody measures into {}\n", clean(&file.to_string())).as_bytes())
+        }
     }
 }
 
