@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ const STOPPED_SILENCE: Duration = Duration::from_secs(2);
 /// After goodbye, the host has this long to put its settings back.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(40);
 
+/// A test may take so long beyond its time: a host that says that it is there and has no record by then will have none.
+const BEYOND_TEST: Duration = Duration::from_secs(60);
+
 /// While an answer is awaited, whoever asked is looked after this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -60,7 +63,8 @@ pub struct Remote {
     name: String,
     stop: Stop,
     ask: Option<UnboundedSender<Ask>>,
-    thread: Option<JoinHandle<()>>,
+    /// Says whether the host has ended all that it was asked for.
+    thread: Option<JoinHandle<bool>>,
 }
 
 impl Remote {
@@ -84,8 +88,9 @@ impl Remote {
         let (ask, asked) = unbounded_channel();
         let stopped = stop.clone();
         let keep = move || {
-            runtime.block_on(line.keep(asked, &stopped));
+            let ended = runtime.block_on(line.keep(asked, &stopped));
             runtime.shutdown_background();
+            ended
         };
         let thread = std::thread::Builder::new().name("controller".into()).spawn(keep);
         let thread = thread.map_err(unable)?;
@@ -152,31 +157,66 @@ impl HostAgent for Remote {
                 &[],
             )
         })?;
-        let gone = || errors::unable("control the host", "the connection to it has ended");
         let takes_long = matches!(request, Request::Test(_) | Request::Command(_));
+        let most = longest(&request);
         let (answer, answered) = channel();
         let ask = self.ask.as_ref().ok_or_else(gone)?;
         ask.send((request, answer)).map_err(|_| gone())?;
+        self.hear(&answered, takes_long, most)
+    }
+}
+
+fn gone() -> ErrorRecord {
+    errors::unable("control the host", "the connection to it has ended")
+}
+
+/// How long a host may take for an answer, where that is known before.
+fn longest(request: &Request) -> Option<Duration> {
+    let Request::Test(test) = request else { return None };
+    let time = test.plan.duration()?.0.saturating_add(test.plan.warmup.0);
+    Some(Duration::from_nanos(time).saturating_add(BEYOND_TEST))
+}
+
+impl Remote {
+    /// Waits for an answer, for so long. Once it is to stop, what takes long is given up, and the host is waited for
+    /// until it has ended it: only then is that an interruption, else the host may still be at it.
+    fn hear(
+        &mut self,
+        answered: &Receiver<Answer>,
+        takes_long: bool,
+        most: Option<Duration>,
+    ) -> Answer {
+        let begun = Instant::now();
         loop {
             match answered.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
                 Err(RecvTimeoutError::Timeout) if takes_long && self.stop.seen() => {
+                    return Err(if self.let_go() { given_up(&self.name) } else { gone() });
+                }
+                Err(RecvTimeoutError::Timeout)
+                    if most.is_some_and(|most| begun.elapsed() > most) =>
+                {
                     self.ask = None;
-                    return Err(given_up(&self.name));
+                    let what = format!("cannot use the test of {}", self.name);
+                    let why = "it answers, and has no record long after its time";
+                    return Err(ErrorRecord::new(ErrorKind::TimedOut, what, why, &[]));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
+
+    /// Says goodbye, and waits for the host's end. Says whether it has ended all that it was asked for.
+    fn let_go(&mut self) -> bool {
+        self.ask = None;
+        self.thread.take().is_some_and(|thread| thread.join().unwrap_or(false))
+    }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.ask = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.let_go();
     }
 }
 
@@ -234,8 +274,8 @@ async fn greet(
 
 impl Line {
     /// Carries requests and answers until nobody asks any more, or the host is gone: then every
-    /// request is answered with that.
-    async fn keep(self, mut asked: UnboundedReceiver<Ask>, stop: &Stop) {
+    /// request is answered with that. Says whether the host has ended all that it was asked for, and put its settings back.
+    async fn keep(self, mut asked: UnboundedReceiver<Ask>, stop: &Stop) -> bool {
         let Self { name, peer, control, seals: Seals { mut ours, theirs } } = self;
         let (read, mut write) = control.into_split();
         let mut replies = read_all::<Reply>(read, Some(theirs));
@@ -256,13 +296,20 @@ impl Line {
                 ask = asked.recv() => {
                     let Some((request, answer)) = ask else {
                         if is_silent(heard) {
-                            return;
+                            return false;
                         }
-                        let _ = write_message(&mut write, Some(&mut ours), &Request::Bye).await;
+                        let bye = write_message(&mut write, Some(&mut ours), &Request::Bye).await;
                         // Its end of the connection closes when its settings are back.
-                        let end = async { while let Some(Ok(_)) = replies.recv().await {} };
-                        let _ = tokio::time::timeout(GOODBYE_LIMIT, end).await;
-                        return;
+                        let end = async {
+                            loop {
+                                match replies.recv().await {
+                                    Some(Ok(_)) => {}
+                                    end => break matches!(end, Some(Err(ControlError::Closed))),
+                                }
+                            }
+                        };
+                        let ended = tokio::time::timeout(GOODBYE_LIMIT, end).await;
+                        return bye.is_ok() && ended.unwrap_or(false);
                     };
                     waiting = Some(answer);
                     if let Err(e) = write_message(&mut write, Some(&mut ours), &request).await {
@@ -306,6 +353,7 @@ impl Line {
         while let Some((_, answer)) = asked.recv().await {
             let _ = answer.send(Err(error.clone()));
         }
+        false
     }
 }
 
@@ -348,6 +396,23 @@ mod tests {
         assert!(listens("127.0.0.1", port, &Stop::default()).is_ok());
     }
 
+    #[test]
+    fn an_answer_that_does_not_come_is_waited_for_as_long_as_a_test_may_take() {
+        let (answer, answered) = channel();
+        let (name, stop) = ("host".to_owned(), Stop::default());
+        let mut remote = Remote { name, stop: stop.clone(), ask: None, thread: None };
+        let error = remote.hear(&answered, true, Some(Duration::ZERO)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TimedOut, "{error:?}");
+        // Nobody has said that it ended what it was asked for.
+        stop.now();
+        assert_ne!(remote.hear(&answered, true, None).unwrap_err().kind, ErrorKind::Interrupted);
+        remote.thread = Some(std::thread::spawn(|| true));
+        let error = remote.hear(&answered, true, None).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Interrupted, "{error:?}");
+        drop(answer);
+        assert_eq!(longest(&Request::Facts), None);
+    }
+
     fn seals() -> (Seals, Seals) {
         let key = b"a key for tests only, 32 bytes.";
         let (offer, nonce) = Offer::new([1; 32]).unwrap();
@@ -378,7 +443,8 @@ mod tests {
             drop(ask);
             leases
         };
-        let ((), leases) = tokio::join!(line.keep(asked, &stop), host);
+        let (ended, leases) = tokio::join!(line.keep(asked, &stop), host);
+        assert!(!ended, "nobody knows what it is at");
         assert_eq!(told.recv().unwrap().unwrap_err().kind, ErrorKind::ServerLost);
         // One a second: so many are said before a host that falls silent is given up without a stop.
         assert!(leases < SILENCE_LIMIT.as_secs() - 5, "{leases}");
