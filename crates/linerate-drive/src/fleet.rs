@@ -146,6 +146,9 @@ pub trait Reach: Sync {
 
     /// What came of a turn is kept for good, or is of no use any more.
     fn kept(&self, _turn: &str) {}
+
+    /// Slots below this are deleted: nobody asks for anything of them any more.
+    fn deleted(&self, _below: u64) {}
 }
 
 impl<F> Reach for F

@@ -43,7 +43,7 @@ impl Executor for FromHere {
 }
 
 /// Time, as experiments use it.
-pub trait Clock {
+pub trait Clock: Sync {
     /// Since some moment that stays the same.
     fn elapsed(&self) -> Duration;
     /// The date, RFC 3339 in UTC.

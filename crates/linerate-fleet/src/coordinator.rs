@@ -40,6 +40,8 @@ pub enum Ending {
     Failed,
     /// Nothing was heard of it before its lease was over.
     Lost,
+    /// Whoever runs the plan was told to stop: that is no try.
+    Cut,
 }
 
 /// What to do next.
@@ -128,9 +130,10 @@ impl<R: Ord> Coordinator<R> {
             Event::Ended { epoch, how } => {
                 let running = self.running.remove(&epoch);
                 if let Some(test) = running.and_then(|(test, _)| self.tests.get_mut(test)) {
-                    test.tries = test.tries.saturating_add(1);
+                    test.tries = test.tries.saturating_add(u32::from(how != Ending::Cut));
                     test.state = match how {
                         Ending::Measured => State::Measured(epoch),
+                        Ending::Cut => State::Again,
                         _ if test.tries > self.retries => State::GivenUp,
                         _ => State::Again,
                     };
@@ -236,6 +239,22 @@ mod tests {
         one.take(began(2, 5));
         one.take(ended(5, Ending::Failed));
         assert_eq!((one.next(0), one.state(2)), (Step::Done, Some(State::GivenUp)));
+    }
+
+    #[test]
+    fn what_was_cut_is_no_try() {
+        let mut one = three(0);
+        let cut = |epoch| ended(epoch, Ending::Cut);
+        for event in
+            [began(0, 1), cut(1), began(1, 2), ended(2, Ending::Measured), began(2, 3), cut(3)]
+        {
+            one.take(event);
+        }
+        assert_eq!((one.next(0), one.round().0), (Step::Start(0), 2));
+        for event in [began(0, 4), ended(4, Ending::Failed), began(2, 5), cut(5)] {
+            one.take(event);
+        }
+        assert_eq!((one.state(0), one.next(0)), (Some(State::GivenUp), Step::Start(2)));
     }
 
     #[test]

@@ -251,6 +251,17 @@ impl Fleet {
         Ok(())
     }
 
+    /// What hosts share, in one order however it was said, with the places of these hosts: `link:x=0,1`.
+    pub fn shares(&self) -> Vec<String> {
+        let of = |shared: &Shared| {
+            let hosts: Vec<String> = shared.hosts.iter().map(usize::to_string).collect();
+            format!("{}={}", shared.resource, hosts.join(","))
+        };
+        let mut all: Vec<String> = self.shared.iter().map(of).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// Lets tests meet: a pair takes its client alone from now on, and neither its server nor what hosts share.
     pub fn meet(&mut self) {
         self.may_meet = true;
@@ -470,6 +481,15 @@ mod tests {
         assert!(fleet.group("west", &names("b")).is_err());
         assert!(fleet.group("east", &names("x")).is_err());
         fleet.share("link:x".parse().unwrap(), &names("west")).unwrap();
+        let mut other = fleet.clone();
+        let both = [("nic:b", "a"), ("hypervisor:a", "west")];
+        let share = |fleet: &mut Fleet, (resource, hosts): (&str, &str)| {
+            fleet.share(resource.parse().unwrap(), &names(hosts)).unwrap();
+        };
+        both.iter().for_each(|one| share(&mut fleet, *one));
+        both.iter().rev().for_each(|one| share(&mut other, *one));
+        assert_eq!(fleet.shares(), other.shares());
+        assert_eq!(fleet.shares().len(), 3);
         assert!(fleet.share("link:x".parse().unwrap(), &names("c")).is_err());
         assert!(fleet.share("host:a".parse().unwrap(), &names("b")).is_err());
         for text in ["", "x", "link", "link:", "router:x", "link:a b"] {

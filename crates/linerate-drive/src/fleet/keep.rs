@@ -51,6 +51,10 @@ pub(super) struct Log {
     pub(super) last: Epoch,
     /// Whether something has begun and not ended.
     pub(super) open: bool,
+    /// Whether something was cut, and not tried again since.
+    cut: bool,
+    /// It is of a schedule, whose moments do not come again.
+    schedule: bool,
     /// What has been said of changes, and to whom.
     pub(super) delivered: BTreeSet<(String, String)>,
 }
@@ -68,6 +72,7 @@ pub(super) struct Ended<'a> {
     pub(super) seconds: f64,
     pub(super) pair: String,
     pub(super) cell: &'a Cell,
+    pub(super) how: Ending,
     pub(super) record: Option<&'a RunRecord>,
 }
 
@@ -137,9 +142,10 @@ impl Store {
     }
 
     pub(super) fn ended(&mut self, at: &str, ended: Ended<'_>) -> Result<(), ErrorRecord> {
-        let (state, value, error) = match ended.cell {
-            Cell::Value(value) => (RunState::Counted, Some(*value), None),
-            Cell::Missing(why) => (RunState::Failed, None, Some(why.clone())),
+        let (state, value, error) = match (ended.cell, ended.how) {
+            (Cell::Value(value), _) => (RunState::Counted, Some(*value), None),
+            (Cell::Missing(why), Ending::Cut) => (RunState::Cut, None, Some(why.clone())),
+            (Cell::Missing(why), _) => (RunState::Failed, None, Some(why.clone())),
         };
         let record = ended.record.map(serde_json::to_string).transpose().unwrap_or_default();
         let kept = slot(self.pairs, ended.time, ended.test).and_then(|slot| {
@@ -255,6 +261,7 @@ impl Log {
             Event::RunBegan { slot, .. } => Some(*slot),
             _ => None,
         });
+        let schedule = head.times == 0;
         // It may have been gone on with for more times than it began with.
         head.times = head.times.max(times);
         if let Some((time, _)) = slots.max().and_then(place) {
@@ -266,9 +273,11 @@ impl Log {
             head,
             last: Epoch(0),
             open: false,
+            cut: false,
+            schedule,
             delivered: BTreeSet::new(),
         };
-        let mut open = BTreeMap::new();
+        let (mut open, mut cut) = (BTreeMap::new(), BTreeSet::new());
         for (at, event) in events {
             if let Event::RunBegan { slot, .. } = event
                 && let Some((time, _)) = place(*slot)
@@ -284,7 +293,12 @@ impl Log {
             let missing = || run.error.clone().unwrap_or_else(|| NO_ANSWER.to_owned());
             let cell = run.value.map_or_else(|| Cell::Missing(missing()), Cell::Value);
             log.results.set(time, test, cell);
+            match run.state {
+                RunState::Cut => cut.insert(run.slot),
+                _ => cut.remove(&run.slot),
+            };
         }
+        log.cut = !cut.is_empty();
         for (_, event) in events {
             if let Event::Delivered { id, to } = event {
                 log.delivered.insert((id.clone(), to.clone()));
@@ -300,7 +314,8 @@ impl Log {
     }
 
     pub(super) fn document(&self) -> FleetDocument {
-        self.results.document(&self.head, self.open || self.results.waiting())
+        let interrupted = self.open || self.cut || self.results.waiting();
+        self.results.document(&self.head, interrupted && !self.schedule)
     }
 
     fn take(
@@ -322,6 +337,7 @@ impl Log {
                 let Some(epoch) = open.remove(&slot) else { return };
                 let how = match state {
                     RunState::Counted => Ending::Measured,
+                    RunState::Cut => Ending::Cut,
                     _ => Ending::Failed,
                 };
                 (slot, Happened::Ended { epoch, how })

@@ -1,7 +1,7 @@
 //! One test of a pair, in a thread of its own.
 
 use linerate_fleet::lease::Epoch;
-use linerate_model::record::{ErrorRecord, RunRecord};
+use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::setting::Setting;
 use linerate_runner::agent::{self, Access, DeviceChoice, HostAgent, RemoteTest};
 use linerate_runner::signals::Stop;
@@ -37,6 +37,8 @@ pub(super) struct Turn<'a> {
     pub(super) test: &'a RemoteTest,
     /// What is set at both.
     pub(super) set: &'a [Setting],
+    /// Whether it may begin now: one that begins later goes on for longer than its lease.
+    pub(super) in_time: &'a dyn Fn() -> bool,
 }
 
 /// A test from its hosts' side; they are given back where they can be used again.
@@ -54,7 +56,7 @@ pub(super) fn measure(
     };
     client.name_test(turn.name);
     if turn.set.is_empty() || client.sets_for_tests(turn.set) {
-        let (client, outcome) = run(client, turn.test);
+        let (client, outcome) = run(client, turn);
         return ([client, server], outcome);
     }
     let mut server = match connect(server, to) {
@@ -75,7 +77,7 @@ pub(super) fn measure(
     if let Err(error) = each(&mut *client, &mut *server, agent::set) {
         return ([client, server].map(still_there), Outcome::Failed(error));
     }
-    match run(client, turn.test) {
+    match run(client, turn) {
         // What did not hold to the end is a result of other settings.
         (Some(mut client), Outcome::Record(record)) => {
             let outcome = match each(&mut *client, &mut *server, agent::still) {
@@ -90,9 +92,17 @@ pub(super) fn measure(
 
 type Look = fn(&mut dyn HostAgent, Option<&DeviceChoice>, &Setting) -> Result<(), ErrorRecord>;
 
-fn run(mut client: Box<dyn HostAgent>, test: &RemoteTest) -> (Agent, Outcome) {
-    match client.run_test(test) {
+fn run(mut client: Box<dyn HostAgent>, turn: &Turn<'_>) -> (Agent, Outcome) {
+    if !(turn.in_time)() {
+        let what = format!("cannot measure {} with {}", client.name(), turn.test.name);
+        let why = "both hosts were ready too late";
+        let error = ErrorRecord::new(ErrorKind::TimedOut, what, why, &["--retries 3"]);
+        return (Some(client), Outcome::Failed(error));
+    }
+    match client.run_test(turn.test) {
         Ok(record) => (Some(client), Outcome::Record(Box::new(record))),
+        // It was given up with all that it had begun.
+        Err(error) if error.kind == ErrorKind::Interrupted => (None, Outcome::Failed(error)),
         // What answers a refusal is there, and at nothing.
         Err(error) => match still_there(client) {
             Some(client) => (Some(client), Outcome::Failed(error)),

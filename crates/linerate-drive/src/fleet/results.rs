@@ -26,6 +26,9 @@ pub(super) struct Head {
     /// Whether tests may meet.
     #[serde(default)]
     pub(super) at_once: bool,
+    /// What hosts share; not known of what was begun before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) share: Option<Vec<String>>,
     pub(super) test: Vec<String>,
     /// What is set on both hosts of a test.
     #[serde(default)]
@@ -45,6 +48,7 @@ impl Head {
             hosts: asked.fleet.hosts().to_vec(),
             pairs: asked.pairs.iter().map(|pair| (pair.from, pair.to)).collect(),
             at_once: asked.fleet.may_meet(),
+            share: Some(asked.fleet.shares()),
             test: asked.test.clone(),
             set: asked.set.clone(),
             metric: metric.name.to_owned(),
@@ -60,6 +64,7 @@ impl Head {
             ("--hosts", self.hosts == now.hosts),
             ("--pairs", self.pairs == now.pairs),
             ("--at-once", self.at_once == now.at_once),
+            ("--share", self.share.is_none() || self.share == now.share),
             ("the test", self.test == now.test),
             ("--set", self.set == now.set),
             ("--metric", self.metric == now.metric),

@@ -34,6 +34,8 @@ struct Begun {
     at_ns: u64,
     /// It was under way when linerate ended.
     before: bool,
+    /// Its host was lost; what has come of it may still arrive.
+    gone: bool,
 }
 
 /// A run on its way.
@@ -50,6 +52,8 @@ pub(super) struct Run<'a> {
     ask_ns: u64,
     /// What was kept before, of each time.
     before: Vec<Vec<Kept>>,
+    /// Of earlier times of a schedule, what has begun and not ended: time, test and attempt.
+    left: Vec<(usize, usize, u32)>,
     /// What has been said of changes, and to whom.
     delivered: BTreeSet<(String, String)>,
     /// When nothing that was under way before can still be so.
@@ -68,8 +72,24 @@ pub(super) struct Run<'a> {
     under_way: usize,
 }
 
+/// Of a test on whose hosts something is set.
+const UNSURE: &str =
+    "whether what was set held to its end is not known: nobody was there to be told";
+
 fn words(error: &ErrorRecord) -> String {
     format!("{}: {}", error.what, error.why)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Of a test that was let end.
+fn how(cell: &Cell) -> Ending {
+    match cell {
+        Cell::Value(_) => Ending::Measured,
+        Cell::Missing(_) => Ending::Failed,
+    }
 }
 
 impl<'a> Run<'a> {
@@ -79,7 +99,6 @@ impl<'a> Run<'a> {
         clock: &'a dyn Clock,
         reach: &'a dyn Reach,
     ) -> Result<Self, ErrorRecord> {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let term = Term::of(ns(wanted.time.saturating_add(SETUP)), ns(GUARD));
         let asked_now = Head::new(asked, wanted.metric);
         let mut run = Self {
@@ -93,6 +112,7 @@ impl<'a> Run<'a> {
             store: None,
             ask_ns: 0,
             before: Vec::new(),
+            left: Vec::new(),
             delivered: BTreeSet::new(),
             free_from_ns: 0,
             failed: None,
@@ -119,7 +139,7 @@ impl<'a> Run<'a> {
     }
 
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        ns(self.clock.elapsed())
     }
 
     /// All pairs once more; what is kept of it is not measured again.
@@ -164,7 +184,8 @@ impl<'a> Run<'a> {
         });
         let round = self.coordinator.round().0;
         let (started, at_ns) = (self.clock.date(), self.now_ns());
-        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns, before });
+        let gone = false;
+        self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns, before, gone });
     }
 
     /// What a test is called, also by who goes on with this run.
@@ -217,7 +238,7 @@ impl<'a> Run<'a> {
                 Step::MarkLost(_) | Step::Start(_) | Step::Wait { .. } => {}
             }
             if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
-                self.end(self.now_ns(), came, tell);
+                self.end((self.now_ns(), stop.seen()), came, tell);
             }
         }
     }
@@ -228,30 +249,40 @@ impl<'a> Run<'a> {
         if now_ns < self.ask_ns {
             return;
         }
-        self.ask_ns = now_ns.saturating_add(u64::try_from(ASK_EVERY.as_nanos()).unwrap_or(u64::MAX));
+        self.ask_ns =
+            now_ns.saturating_add(u64::try_from(ASK_EVERY.as_nanos()).unwrap_or(u64::MAX));
         if self.store.as_mut().is_some_and(Store::asked_to_stop) {
             tell(&Event::Note("its end was asked for: linerate fleet stop"));
             stop.now();
         }
     }
 
-    /// What was under way when linerate ended may have come to its end meanwhile.
+    /// What was under way when linerate ended, or when its host was lost, may have come to its end meanwhile.
     fn take_late(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
-        let before = self.begun.iter().filter(|(_, begun)| begun.before);
-        let came = before.filter_map(|(epoch, begun)| {
+        let now_ns = self.now_ns();
+        let late = self.begun.iter().filter(|(_, begun)| begun.before || begun.gone);
+        let came = late.filter_map(|(epoch, begun)| {
             let client = self.head.host(self.asked.pairs.get(begun.test)?.from);
             Some((*epoch, begun.test, begun.round, self.reach.came(&self.turn(begun), &client)?))
         });
         for (epoch, test, round, came) in came.collect::<Vec<_>>() {
             self.results.reached(self.time, round);
-            let (cell, record) = match came {
-                Ok(record) => (self.figure(&record), Some(record)),
-                Err(why) => (Cell::Missing(words(&why)), None),
-            };
-            self.finish((epoch, test), cell, record.as_ref(), tell);
+            let (cell, record) = self.late(came);
+            let how = how(&cell);
+            self.book.give_back(now_ns, epoch);
+            self.finish((epoch, test), (cell, how), record.as_ref(), tell);
             if !self.begun.values().any(|begun| begun.before) {
                 self.free_from_ns = 0;
             }
+        }
+    }
+
+    /// What came of a test that nobody here waited for. The server's host has not said whether what was set there held.
+    fn late(&self, came: Result<RunRecord, ErrorRecord>) -> (Cell, Option<RunRecord>) {
+        match came {
+            Ok(record) if self.asked.set.is_empty() => (self.figure(&record), Some(record)),
+            Ok(record) => (Cell::Missing(UNSURE.to_owned()), Some(record)),
+            Err(why) => (Cell::Missing(words(&why)), None),
         }
     }
 
@@ -289,13 +320,16 @@ impl<'a> Run<'a> {
         let server = if self.asked.set.is_empty() { None } else { agent(pair.to) };
         let agents = [agent(pair.from), server];
         let (asked, by, done) = (self.asked, (self.reach, stop), done.clone());
+        let clock = self.clock;
+        let in_time = move || grant.may_start(ns(clock.elapsed()));
         let work = move || {
             let ends = asked.hosts.get(pair.from).zip(asked.hosts.get(pair.to));
             let Some((from, to)) = ends else { return };
             let (agents, outcome) = match test::towards(&asked.test, to) {
                 Ok(understood) => {
                     let (test, set) = (&understood.test, &asked.set[..]);
-                    measure(agents, &Turn { name: &turn, ends: [from, to], test, set }, by)
+                    let (ends, in_time) = ([from, to], &in_time as &dyn Fn() -> bool);
+                    measure(agents, &Turn { name: &turn, ends, test, set, in_time }, by)
                 }
                 Err(error) => (agents, Outcome::Failed(error)),
             };
@@ -309,7 +343,12 @@ impl<'a> Run<'a> {
         true
     }
 
-    fn end(&mut self, now_ns: u64, came: Came, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn end(
+        &mut self,
+        (now_ns, stopped): (u64, bool),
+        came: Came,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) {
         let Came { test, epoch, agents, outcome } = came;
         self.under_way = self.under_way.saturating_sub(1);
         let Some(pair) = self.asked.pairs.get(test).copied() else { return };
@@ -329,27 +368,28 @@ impl<'a> Run<'a> {
                     "{why}: what it took stays taken for {most_s} s at most"
                 )));
                 self.results.set(self.time, test, Cell::Missing(why));
+                self.begun.entry(epoch).and_modify(|begun| begun.gone = true);
                 return;
             }
             Outcome::Failed(error) => (Cell::Missing(words(&error)), None),
             Outcome::Record(record) => (self.figure(&record), Some(record)),
         };
         self.book.give_back(now_ns, epoch);
-        self.finish((epoch, test), cell, record.as_deref(), tell);
+        let how = match how(&cell) {
+            Ending::Failed if stopped => Ending::Cut,
+            how => how,
+        };
+        self.finish((epoch, test), (cell, how), record.as_deref(), tell);
     }
 
     /// Keeps what came of a test, and says it.
     fn finish(
         &mut self,
         (epoch, test): (Epoch, usize),
-        cell: Cell,
+        (cell, how): (Cell, Ending),
         record: Option<&RunRecord>,
         tell: &mut dyn FnMut(&Event<'_>),
     ) {
-        let how = match cell {
-            Cell::Value(_) => Ending::Measured,
-            Cell::Missing(_) => Ending::Failed,
-        };
         self.results.set(self.time, test, cell);
         let Some(pair) = self.asked.pairs.get(test).copied() else { return };
         if !self.settle(epoch, how, record) {
@@ -380,6 +420,7 @@ impl<'a> Run<'a> {
                 seconds: spent_ns as f64 / 1e9,
                 pair,
                 cell,
+                how,
                 record,
             };
             if let Err(error) = store.ended(&self.clock.date(), ended) {

@@ -124,6 +124,7 @@ fn wait(
     let mut due = next();
     loop {
         run.look(stop, tell);
+        run.close_left();
         if stop.seen() || ends.is_some_and(|ends| clock.elapsed() >= ends) {
             return None;
         }

@@ -1,5 +1,6 @@
 //! Runs with made-up hosts, and a clock that goes on by itself only while a host is lost.
 
+mod late;
 mod schedule;
 
 use std::collections::BTreeSet;
@@ -30,6 +31,8 @@ struct World {
     /// The next test that `b` runs loses it.
     b_dies: AtomicBool,
     lost: AtomicBool,
+    /// The next test is given up, with its host, by this.
+    stops: Mutex<Option<Stop>>,
     now_s: AtomicU64,
     /// By the clock on the wall, since [`BEGINS_S`].
     wall_s: AtomicU64,
@@ -101,6 +104,11 @@ impl Made {
         }
         for host in exclusive {
             world.busy.lock().unwrap().remove(host);
+        }
+        if let Some(stop) = world.stops.lock().unwrap().take() {
+            stop.now();
+            *gone = true;
+            return Err(ErrorRecord::new(ErrorKind::Interrupted, "gave up", "interrupted", &[]));
         }
         if name == "b" && world.b_dies.swap(false, Ordering::SeqCst) {
             *gone = true;
@@ -377,6 +385,45 @@ fn one_that_is_to_stop_begins_nothing() {
 }
 
 #[test]
+fn a_test_that_was_cut_is_free_at_once_and_no_try() {
+    assert_same(Folder::each("cut", cut_in));
+}
+
+fn cut_in(folder: &Folder) -> FleetDocument {
+    let stop = Stop::default();
+    let world = Arc::new(World { stops: Mutex::new(Some(stop.clone())), ..World::default() });
+    let mut asked = Asked { keep: folder.keep(false), ..asked("a,b", 0) };
+    let (cut, _) = run_in(&world, &asked, &stop);
+    assert!(cut.interrupted && cut.pairs[0].value.is_none(), "{cut:?}");
+    let place = folder.place();
+    assert_eq!(results(&place).unwrap(), cut, "a reader is told that there is more to come");
+    asked.keep = folder.keep(true);
+    // Nothing passes, so that whoever waited for the end of a lease would wait for ever.
+    let (document, ended) = run_in(&world, &asked, &Stop::default());
+    assert_eq!((ended, document.interrupted, document.pairs[0].tries), (1, false, 2));
+    assert!(document.pairs[0].value.is_some(), "{document:?}");
+    document
+}
+
+#[test]
+fn hosts_that_are_ready_too_late_for_their_lease_begin_nothing() {
+    let world = Arc::<World>::default();
+    let connect = |access: &Access, _: &Stop| {
+        world.pass(GUARD.as_secs() + 5);
+        let made = Made(Arc::clone(&world), access.name.clone(), false);
+        Ok(Box::new(made) as Box<dyn HostAgent>)
+    };
+    let (clock, stop) = (MadeClock(&world), Stop::default());
+    let document = run(&asked("a,b", 0), &connect, &clock, &stop, &mut |_| ()).unwrap();
+    let why = document.pairs[0].missing.as_deref().unwrap_or_default();
+    assert!(why.contains("ready too late"), "{document:?}");
+    assert!(world.began.lock().unwrap().is_empty());
+    // The host is there by then.
+    let document = run(&asked("a,b", 1), &connect, &clock, &stop, &mut |_| ()).unwrap();
+    assert_eq!((document.pairs[0].tries, document.pairs[0].value.is_some()), (2, true));
+}
+
+#[test]
 fn all_pairs_are_measured_again_time_after_time() {
     let world = Arc::default();
     let asked = Asked { times: 3, ..asked("a,b,c,d", 0) };
@@ -436,73 +483,11 @@ fn resumed_in(folder: &Folder) -> FleetDocument {
     let refused = run_until(&world, &less, &Stop::default(), 9).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::PlanChanged);
     assert!(refused.why.contains("--times"), "{refused:?}");
+    let mut shared = Asked { times: 3, keep: folder.keep(true), ..self::asked("a,b,c", 1) };
+    shared.fleet.share("link:up".parse().unwrap(), &["a".to_owned()]).unwrap();
+    let refused = run_until(&world, &shared, &Stop::default(), 9).unwrap_err();
+    assert!(refused.why.contains("--share"), "{refused:?}");
     results(&place).unwrap()
-}
-
-/// Hosts whose results outlast who asked for them.
-struct Outlasting {
-    world: Arc<World>,
-    /// What came of the test `.2.1` of client `a`, while nobody was there.
-    came: RunRecord,
-    kept: Mutex<BTreeSet<String>>,
-    run: Mutex<String>,
-}
-
-impl Outlasting {
-    fn of(world: &Arc<World>) -> Self {
-        let (kept, run) = (Mutex::default(), Mutex::default());
-        Self { world: Arc::clone(world), came: records::tcp(), kept, run }
-    }
-}
-
-impl Reach for Outlasting {
-    fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
-        run.clone_into(&mut self.run.lock().unwrap());
-        Ok(())
-    }
-
-    fn connect(&self, access: &Access, _: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
-        Ok(Box::new(Made(Arc::clone(&self.world), access.name.clone(), false)))
-    }
-
-    fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
-        let is_it = turn == format!("{}.2.1", self.run.lock().unwrap()) && client == "a";
-        is_it.then(|| Ok(self.came.clone()))
-    }
-
-    fn kept(&self, turn: &str) {
-        self.kept.lock().unwrap().insert(turn.to_owned());
-    }
-}
-
-#[test]
-fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
-    assert_same(Folder::each("late", late_in));
-}
-
-fn late_in(folder: &Folder) -> FleetDocument {
-    let world = Arc::default();
-    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
-    let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
-    let mut store = folder.place().open().unwrap();
-    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
-    drop(store);
-    asked.keep = folder.keep(true);
-    let reach = Outlasting::of(&world);
-    let mut ended = 0;
-    let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
-    // Nothing passes here, so that whoever waited for the end of a lease would wait for ever.
-    let clock = MadeClock(&world);
-    let document = run(&asked, &reach, &clock, &Stop::default(), &mut tell).unwrap();
-    assert_eq!((document.id == cut.id, ended), (true, 4), "{document:?}");
-    assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
-    assert_eq!(document.pairs.iter().map(|pair| pair.tries).sum::<u32>(), 6, "{document:?}");
-    assert_eq!(world.began.lock().unwrap().len(), 5, "one of them was measured by nobody here");
-    // Also of those that were kept before, which nobody may have been told.
-    let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
-    assert_eq!(*reach.kept.lock().unwrap(), turns);
-    assert_eq!(results(&folder.place()).unwrap(), document);
-    document
 }
 
 #[test]

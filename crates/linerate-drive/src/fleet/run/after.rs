@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 use linerate_fleet::coordinator::Event as Kept;
+use linerate_fleet::lease::Epoch;
+use linerate_fleet::matrix::Cell;
 use linerate_model::fleet::{FORMAT, FleetNotice};
 
-use super::super::Webhook;
 use super::super::results::Found;
-use super::{Event, Run};
+use super::super::{NO_ANSWER, Webhook};
+use super::{Begun, Event, Run, how};
 
 /// Who is told of changes beside those who get a webhook.
 const SCREEN: &str = "screen";
 
 impl Run<'_> {
     /// What earlier times have of results is kept: whoever holds some back for them need not go on.
-    pub(in crate::fleet) fn recall(&self) {
-        for (time, events) in self.before.iter().enumerate() {
+    pub(in crate::fleet) fn recall(&mut self) {
+        for (time, events) in std::mem::take(&mut self.before).iter().enumerate() {
             let (mut tries, mut open) = (BTreeMap::new(), BTreeMap::new());
             for event in events {
                 match event {
@@ -31,6 +33,35 @@ impl Run<'_> {
                     }
                 }
             }
+            self.left.extend(open.values().map(|(test, attempt)| (time, *test, *attempt)));
+        }
+    }
+
+    /// Ends what was under way when linerate ended: with its result once that has come, and without one when nothing of it
+    /// can be under way any more. Its moment is over.
+    pub(in crate::fleet) fn close_left(&mut self) {
+        let over = self.now_ns() >= self.free_from_ns;
+        for (time, test, attempt) in std::mem::take(&mut self.left) {
+            let client = self.asked.pairs.get(test).map(|pair| self.head.host(pair.from));
+            let turn = self.turn_of(time, test, attempt);
+            let came = self.reach.came(&turn, &client.unwrap_or_default());
+            let (cell, record) = match came.map(|came| self.late(came)) {
+                Some(late) => late,
+                None if over => (Cell::Missing(NO_ANSWER.to_owned()), None),
+                None => {
+                    self.left.push((time, test, attempt));
+                    continue;
+                }
+            };
+            let (started, at_ns) = (self.clock.date(), self.now_ns());
+            let (round, before, gone) = (0, true, false);
+            let begun = Begun { test, attempt, round, started, at_ns, before, gone };
+            // Of no lease of this process.
+            self.begun.insert(Epoch(0), begun);
+            self.time = time;
+            let how = how(&cell);
+            self.results.set(time, test, cell);
+            self.settle(Epoch(0), how, record.as_ref());
         }
     }
 
@@ -112,6 +143,8 @@ impl Run<'_> {
             return;
         }
         self.results.delete(count, &self.head);
+        let below = self.results.deleted().times.saturating_mul(self.asked.pairs.len());
+        self.reach.deleted(u64::try_from(below).unwrap_or(u64::MAX));
         if let Some(store) = &mut self.store
             && let Err(error) = store.delete(self.results.deleted())
         {

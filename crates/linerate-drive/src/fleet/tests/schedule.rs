@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use linerate_model::fleet::FleetNotice;
 
+use super::late::Outlasting;
 use super::*;
 
 const HOUR_S: u64 = 3_600;

@@ -1,0 +1,137 @@
+//! What comes of a test while nobody waits for it.
+
+use super::*;
+
+/// Hosts whose results outlast who asked for them.
+pub(super) struct Outlasting {
+    world: Arc<World>,
+    /// What came of one test, while nobody was there.
+    came: RunRecord,
+    /// Slot and attempt of that test, and its client.
+    of: (&'static str, &'static str),
+    pub(super) kept: Mutex<BTreeSet<String>>,
+    run: Mutex<String>,
+}
+
+impl Outlasting {
+    /// Of the test `.2.1` of client `a`.
+    pub(super) fn of(world: &Arc<World>) -> Self {
+        let (kept, run, of) = (Mutex::default(), Mutex::default(), ("2.1", "a"));
+        Self { world: Arc::clone(world), came: records::tcp(), of, kept, run }
+    }
+}
+
+impl Reach for Outlasting {
+    fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
+        run.clone_into(&mut self.run.lock().unwrap());
+        Ok(())
+    }
+
+    fn connect(&self, access: &Access, _: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
+        self.world.lost.store(false, Ordering::SeqCst);
+        Ok(Box::new(Made(Arc::clone(&self.world), access.name.clone(), false)))
+    }
+
+    fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
+        let is_it =
+            turn == format!("{}.{}", self.run.lock().unwrap(), self.of.0) && client == self.of.1;
+        is_it.then(|| Ok(self.came.clone()))
+    }
+
+    fn kept(&self, turn: &str) {
+        self.kept.lock().unwrap().insert(turn.to_owned());
+    }
+}
+
+#[test]
+fn what_came_while_nobody_was_there_is_a_result_and_is_not_waited_for() {
+    assert_same(Folder::each("late", late_in));
+}
+
+fn late_in(folder: &Folder) -> FleetDocument {
+    let world = Arc::default();
+    let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
+    let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
+    let mut store = folder.place().open().unwrap();
+    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+    drop(store);
+    asked.keep = folder.keep(true);
+    let reach = Outlasting::of(&world);
+    let mut ended = 0;
+    let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
+    // Nothing passes here, so that whoever waited for the end of a lease would wait for ever.
+    let clock = MadeClock(&world);
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut tell).unwrap();
+    assert_eq!((document.id == cut.id, ended), (true, 4), "{document:?}");
+    assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
+    assert_eq!(document.pairs.iter().map(|pair| pair.tries).sum::<u32>(), 6, "{document:?}");
+    assert_eq!(world.began.lock().unwrap().len(), 5, "one of them was measured by nobody here");
+    // Also of those that were kept before, which nobody may have been told.
+    let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
+    assert_eq!(*reach.kept.lock().unwrap(), turns);
+    assert_eq!(results(&folder.place()).unwrap(), document);
+    document
+}
+
+/// As it was killed in its third test of three, a/b.
+fn killed_in_its_third(folder: &Folder, asked: &Asked) {
+    run_until(&Arc::default(), asked, &Stop::default(), 2).unwrap();
+    let mut store = folder.place().open().unwrap();
+    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+}
+
+#[test]
+fn a_result_of_hosts_on_which_something_was_set_is_none_if_nobody_was_told_that_it_held() {
+    let (folder, world) = (Folder::new("unsure"), Arc::default());
+    let set = vec![Setting::new("offload.gro", SettingValue::Switch(false)).unwrap()];
+    let mut asked = Asked { keep: folder.keep(false), set, ..asked("a,b,c", 1) };
+    killed_in_its_third(&folder, &asked);
+    asked.keep = folder.keep(true);
+    let (reach, clock) = (Outlasting::of(&world), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    assert_eq!(document.pairs[0].tries, 2, "{document:?}");
+    assert_eq!(world.began.lock().unwrap().len(), 1, "that one is measured again");
+}
+
+#[test]
+fn what_comes_after_its_host_was_lost_is_a_result_until_its_lease_is_over() {
+    let world = Arc::new(World { b_dies: AtomicBool::new(true), ..World::default() });
+    let reach = Outlasting { of: ("0.1", "b"), ..Outlasting::of(&world) };
+    let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    assert!(document.pairs.iter().all(|pair| pair.tries == 1), "{document:?}");
+}
+
+/// Goes on with a schedule of all pairs of a, b and c for some seconds, of which one test was under way when it was killed.
+fn go_on_with(folder: &Folder, reach: &Outlasting, world: &World, for_s: u64) -> FleetNow {
+    let asked = Asked { times: 0, keep: folder.keep(true), ..asked("a,b,c", 0) };
+    let every = "6h".parse().unwrap();
+    let scheduled = Scheduled { every, jitter_s: 0, for_s: Some(for_s), keep_for_s: None };
+    let by = (reach as &dyn Reach, &MadeClock(world) as &dyn Clock, &Stop::default());
+    schedule(&asked, &scheduled, None, by, &mut |_| {}).unwrap();
+    Followed::open(&folder.place()).unwrap().1
+}
+
+#[test]
+fn what_was_under_way_when_a_schedule_was_killed_is_ended_when_it_goes_on() {
+    let world = Arc::<World>::default();
+    for (of, for_s, value) in [("2.1", 0, true), ("9.1", 600, false)] {
+        let folder = Folder::new("left");
+        let asked = Asked { times: 0, keep: folder.keep(false), ..asked("a,b,c", 0) };
+        let wanted = Wanted::of(&asked).unwrap();
+        drop(Run::new(&asked, &wanted, &MadeClock(&world), &Outlasting::of(&world)));
+        let mut store = folder.place().open().unwrap();
+        let began = InStore::RunBegan { slot: 2, attempt: 1, extra: false };
+        store.keep(&MadeClock(&world).date(), &began).unwrap();
+        drop(store);
+        let reach = Outlasting { of: (of, "a"), ..Outlasting::of(&world) };
+        let now = go_on_with(&folder, &reach, &world, for_s);
+        assert_eq!((now.under_way().count(), now.tests.len()), (0, 1), "{of}: {:?}", now.tests);
+        assert_eq!(now.tests[0].end.as_ref().unwrap().result.is_ok(), value, "{of}");
+        assert!(!now.document.interrupted, "nobody goes on with a moment that is over");
+        let turn = format!("{}.2.1", now.document.id);
+        assert!(reach.kept.lock().unwrap().contains(&turn), "its agent need keep it no more");
+    }
+}
