@@ -210,7 +210,7 @@ fn some(names: &[String]) -> String {
 
 /// The largest rate of a direction that is asked for, in bits of payload per second; nothing where it is as fast as
 /// can be.
-fn rate_bps(plan: &TestPlan, size_from_mtu: bool) -> Option<u64> {
+pub fn rate_bps(plan: &TestPlan, size_from_mtu: bool) -> Option<u64> {
     match &plan.traffic {
         Traffic::Udp(udp) => {
             let size = if size_from_mtu { DatagramSize::MAX } else { udp.size };

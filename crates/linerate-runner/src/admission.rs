@@ -100,6 +100,11 @@ pub(crate) fn check(
     options: &Options,
 ) -> Result<(), Refused> {
     plan.check_as(dialect).map_err(|e| refuse(RefusalKind::OutOfRange, e.to_string(), ""))?;
+    let kind = plan.traffic.kind();
+    if let Some(only) = options.kind.filter(|only| *only != kind) {
+        let why = format!("this server answers no test of {}", kind.name());
+        return Err(refuse(RefusalKind::Policy, why, &format!("ask for {}", only.name())));
+    }
     if plan.streams > options.max_streams {
         return Err(refuse(
             RefusalKind::Policy,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_model::plan::Dialect;
+use linerate_model::plan::{Dialect, TrafficKind};
 use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
@@ -87,6 +87,8 @@ pub struct Options {
     pub public: Vec<Public>,
     /// Users that clients of iperf3 must prove to be. linerate's own then need the key.
     pub logins: Option<Arc<Logins>>,
+    /// The one kind of test that is answered; `None` is every kind.
+    pub kind: Option<TrafficKind>,
     /// Tests at once.
     pub max_tests: usize,
     /// Tests at once of one network (an IPv4 address, an IPv6 /64); `None` is half of `max_tests`, but 16 where
@@ -187,6 +189,7 @@ impl Default for Options {
             budget_state: None,
             public: Vec::new(),
             logins: None,
+            kind: None,
             max_tests: 128,
             max_tests_per_address: None,
             max_waiting_per_address: MOST_WAITING / 8,

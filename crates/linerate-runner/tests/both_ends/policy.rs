@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use linerate_model::plan::{Dialect, End, TestPlan, Traffic, Transport};
+use linerate_model::plan::{Dialect, End, TestPlan, Traffic, TrafficKind, Transport};
 use linerate_model::record::Status;
 use linerate_model::served::{Outcome, RefusalKind};
 use linerate_model::units::{Nanos, Rate};
@@ -66,6 +66,12 @@ fn policies() -> Vec<(&'static str, Options, Vec<TestPlan>, TestPlan)> {
                 slow_rr(1_000),
             ],
             lasting(200, udp(625)),
+        ),
+        (
+            "no test of ",
+            Options { kind: Some(TrafficKind::Udp), ..options() },
+            vec![tcp(), rr(Transport::Tcp), rr(Transport::Udp)],
+            lasting(200, udp(100)),
         ),
         (
             "2 streams",

@@ -3,10 +3,11 @@
 use std::thread::Builder;
 
 use linerate_broker::message::{Came, Prepare};
-use linerate_fleet::policy::Policy;
+use linerate_fleet::policy::{Policy, rate_bps};
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::served::RefusalKind;
+use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::client::{Request, Target};
 use linerate_runner::server::{self, Event, Options};
 use linerate_runner::signals::Stop;
@@ -38,7 +39,7 @@ fn begin(
     }
 }
 
-/// Answers one test of whoever has the token, and nobody else.
+/// Answers one test of whoever has the token, and nobody else; it is no other and no more than what was asked for.
 pub fn serve(
     prepare: &Prepare,
     port: u16,
@@ -47,13 +48,18 @@ pub fn serve(
     tell: &UnboundedSender<Said>,
 ) {
     let epoch = prepare.epoch;
+    let plan = &prepare.test.plan;
+    let length = plan.duration().unwrap_or(policy.max_duration());
+    let length = Nanos(length.0.saturating_add(plan.warmup.0));
+    let own = rate_bps(plan, prepare.test.size_from_mtu).and_then(BitRate::new);
     let options = Options {
         port,
         key: Some(prepare.token.clone().into_bytes()),
         max_tests: 1,
-        max_duration: policy.max_duration(),
-        max_rate: policy.max_rate(),
-        max_streams: prepare.test.plan.streams,
+        kind: Some(plan.traffic.kind()),
+        max_duration: length.min(policy.max_duration()),
+        max_rate: own.or(policy.max_rate()),
+        max_streams: plan.streams,
         one_off: true,
         ..Options::default()
     };

@@ -346,6 +346,14 @@ fn what_was_said_before_or_is_too_late_is_refused() {
     let test = ["tcp", "127.0.0.1", "--port", &port, "-t", "1s", "--json"];
     linerate(None, &[&test[..], &["--key-file", &key]].concat()).error("key", 3);
     linerate(None, &test).error("key", 3);
+    // Nor with it another one than was asked for: a kind that its policy allows, for a time that it allows.
+    std::fs::write(&key, "a token of one test, 32 bytes long").expect("a file");
+    let with_token = |test: &[&str]| {
+        let to = ["127.0.0.1", "--port", &port, "--key-file", &key, "--json"];
+        linerate(None, &[&test[..1], &to, &test[1..]].concat())
+    };
+    with_token(&["rr", "-t", "1s"]).error("policy", 3);
+    with_token(&["tcp", "-t", "11s"]).error("policy", 3);
     assert_eq!(stranger.tell("b", &Order::End { epoch: 7 }).expect("it ends"), Answer::Done);
     let start = |epoch| Order::Start { epoch, address: "127.0.0.1".to_owned(), port: 9 };
     assert_eq!(kind(stranger.tell("a", &start(7))), ErrorKind::Busy, "it was never told");
