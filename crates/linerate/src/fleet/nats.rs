@@ -200,13 +200,14 @@ impl Agents {
         self.handle.block_on(self.broker.tell(agent, order, PATIENCE))
     }
 
-    /// Has both hosts end what they do under a lease, and gives it back. Says whether both did, and why the server's host is
-    /// against what was measured.
+    /// Has both hosts end what they do under a lease, and gives it back. Says whether it did, and why the server's host is
+    /// against what was measured, or does not say that it is not.
     async fn free(
         self: &Arc<Self>,
         from: &str,
         to: &str,
         lease: &Lease,
+        started: bool,
     ) -> (bool, Option<ErrorRecord>) {
         let end = Order::End { epoch: lease.epoch.0 };
         let ended = tokio::join!(
@@ -214,11 +215,15 @@ impl Agents {
             self.broker.tell(from, &end, PATIENCE)
         );
         let (server, spoiled) = match ended.0 {
-            Err(error) if error.kind == ErrorKind::HelperLost => (true, Some(error)),
-            answer => (answer.is_ok(), None),
+            Ok(_) => (true, None),
+            Err(error) => (error.kind == ErrorKind::HelperLost, Some(error)),
         };
-        let freed = server
-            && ended.1.is_ok()
+        let at_nothing = match &ended.1 {
+            Ok(_) => server || !started,
+            // Without the word to start it sends nothing.
+            Err(error) => !started && error.kind == ErrorKind::HostGone,
+        };
+        let freed = at_nothing
             && self.note_end(lease.epoch.0).await
             && self.broker.give_back(lease).await.is_ok();
         (freed, spoiled)

@@ -194,6 +194,24 @@ fn results_and_leases_are_in_a_database_whoever_is_killed() {
     assert_eq!(database.ask(overlaps), "0");
 }
 
+/// Their pairs with it fail at once, and theirs with each other is measured all the same.
+#[test]
+fn an_agent_that_is_away_costs_others_nothing() {
+    let Some(mut fleet) = Fleet::new("away", &["a", "b", "c"]) else { return };
+    fleet.agents.remove(2).kill();
+    let pairs = ["--retries", "0", "--times", "2"];
+    let ran = fleet.run("a,b,c", &pairs, &["rr", "-t", "200ms"]);
+    assert_eq!(ran.code, 1, "{}\n{}", ran.err, ran.out);
+    let value = document(&ran);
+    for pair in value["pairs"].as_array().expect("pairs") {
+        let why = pair["missing"].as_str().unwrap_or_default();
+        let away = pair["from"] == "c" || pair["to"] == "c";
+        assert_eq!(why.contains("it is not connected"), away, "{value}");
+        let measured = pair["values"].as_array().expect("values").iter().all(Value::is_number);
+        assert_eq!(measured, !away, "{value}");
+    }
+}
+
 /// As probes of latency beside a test of throughput.
 #[test]
 fn a_test_keeps_no_other_hosts_from_theirs() {

@@ -67,10 +67,13 @@ impl HostAgent for Agent {
 impl Agent {
     fn measure(&self, test: &RemoteTest) -> Result<RunRecord, ErrorRecord> {
         let held = self.take(test)?;
-        let came = self.prepare(&held).and_then(|at| self.run(&held, at));
-        match self.give_back(&held) {
-            Some(spoiled) => Err(spoiled),
-            None => came,
+        let ready = self.prepare(&held);
+        let started = ready.is_ok();
+        let came = ready.and_then(|at| self.run(&held, at));
+        match (came, self.give_back(&held, started)) {
+            // What was set there is not known to have held.
+            (Ok(_), Some(spoiled)) if !self.set.is_empty() => Err(spoiled),
+            (came, _) => came,
         }
     }
 
@@ -100,7 +103,7 @@ impl Agent {
                 return match self.note(&held, &resources) {
                     Ok(()) => Ok(held),
                     Err(error) => {
-                        self.give_back(&held);
+                        self.give_back(&held, false);
                         Err(error)
                     }
                 };
@@ -202,11 +205,11 @@ impl Agent {
 
     /// Frees what the pair took, once it is sure that both hosts are at nothing. Where that cannot be had at once it is tried
     /// again meanwhile, until the lease is over by itself. Says why the server's host is against what was measured.
-    fn give_back(&self, held: &Held<'_>) -> Option<ErrorRecord> {
+    fn give_back(&self, held: &Held<'_>, started: bool) -> Option<ErrorRecord> {
         let agents = Arc::clone(&self.agents);
         let (from, to, lease) = (self.id.clone(), held.to.to_owned(), held.lease.clone());
         let (turn, number) = (self.turn.clone(), lease.epoch.0);
-        let (freed, spoiled) = agents.handle.block_on(agents.free(&from, &to, &lease));
+        let (freed, spoiled) = agents.handle.block_on(agents.free(&from, &to, &lease, started));
         if freed {
             Agents::say(&agents, &from, FleetEvent::GivenBack { turn, lease: number });
             return spoiled;
@@ -215,7 +218,7 @@ impl Agent {
         self.agents.handle.spawn(async move {
             let mut free = false;
             while !free && agents.now_ns() < until_ns {
-                free = agents.free(&from, &to, &lease).await.0;
+                free = agents.free(&from, &to, &lease, started).await.0;
                 if !free {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                 }
