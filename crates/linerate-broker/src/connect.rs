@@ -58,6 +58,8 @@ pub struct Broker {
     pub(crate) name: String,
     /// It let these credentials in before, and does not any more.
     refused: Arc<AtomicBool>,
+    /// What nobody else knows.
+    pub(crate) secret: String,
 }
 
 impl Broker {
@@ -76,7 +78,9 @@ impl Broker {
         if !client.is_server_compatible(major, minor, patch) {
             return Err(too_old(url, &client.server_info().version));
         }
-        Ok(Self { client, name, refused })
+        let inbox = client.new_inbox();
+        let secret = inbox.rsplit('.').next().unwrap_or_default().to_owned();
+        Ok(Self { client, name, refused, secret })
     }
 
     /// Hears what comes for a subject.

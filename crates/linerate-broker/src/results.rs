@@ -12,10 +12,13 @@ use crate::api::Trouble;
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
 use crate::message::Outcome;
-use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of};
+use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of, token};
 
-/// JetStream's word for a consumer that is not there.
+/// JetStream's words for a consumer and a stream that are not there.
 const NO_CONSUMER: u32 = 10_014;
+const NO_STREAM: u32 = 10_059;
+/// And for a subject that has no message.
+const NO_MESSAGE: u32 = 10_037;
 /// What was handed out and not acknowledged is handed out again after this, in nanoseconds: half a minute.
 const AGAIN_NS: u64 = 30 * 1_000_000_000;
 /// A reader that is gone for so long is forgotten, in nanoseconds: an hour.
@@ -35,24 +38,34 @@ pub struct Arrived {
 
 /// The results of one run, as they come.
 pub struct Ingest {
+    broker: Broker,
+    run: String,
     listener: Listener,
     /// How many of them were there when it began.
     pub waiting: u64,
 }
 
 impl Ingest {
-    /// The next; nothing once the connection is given up. What is no result is passed over.
+    /// The next; nothing once the connection is given up. What is no result of this run is passed over for good: what is
+    /// handed out and never acknowledged would keep others back.
     pub async fn next(&mut self) -> Option<Arrived> {
         loop {
             let message = self.listener.next().await?;
             self.waiting = self.waiting.saturating_sub(1);
             let agent = message.subject.split('.').nth(2).unwrap_or_default().to_owned();
-            let outcome = serde_json::from_slice(&message.payload);
-            if let (Ok(outcome), Some(ack)) = (outcome, message.reply) {
-                return Some(Arrived { outcome, agent, ack: ack.to_string() });
+            let outcome = serde_json::from_slice(&message.payload).ok();
+            let Some(ack) = message.reply.map(|ack| ack.to_string()) else { continue };
+            match outcome.filter(|outcome: &Outcome| run_of(&outcome.turn) == self.run) {
+                Some(outcome) => return Some(Arrived { outcome, agent, ack }),
+                None => self.broker.pass_over(ack).await,
             }
         }
     }
+}
+
+/// What a run is called as the reader of its results.
+fn reader(run: &str) -> String {
+    run.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
 impl Broker {
@@ -63,7 +76,9 @@ impl Broker {
     pub async fn hand_over(&self, turn: &str, outcome: Vec<u8>) -> Result<(), ErrorRecord> {
         let what = "hand a result over to the broker";
         let mut headers = HeaderMap::new();
-        headers.insert("Nats-Msg-Id", turn);
+        // The other host of a test knows its turn: by that alone it could make this one be taken for what came before.
+        let id = format!("{}.{}", self.secret, token(turn));
+        headers.insert("Nats-Msg-Id", id.as_str());
         let kept = self.keep(what, result(&self.name, run_of(turn)), headers, outcome).await;
         kept.map(|_| ()).map_err(|trouble| trouble.record(what))
     }
@@ -74,7 +89,7 @@ impl Broker {
     /// When the broker does not answer.
     pub async fn ingest(&self, run: &str) -> Result<Ingest, ErrorRecord> {
         let what = "read results from the broker";
-        let name = run.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let name = reader(run);
         let gone = self.api(what, format!("CONSUMER.DELETE.{RESULTS}.{name}"), &json!({})).await;
         match gone {
             Ok(_) => {}
@@ -94,7 +109,35 @@ impl Broker {
         let made = made.map_err(|trouble| trouble.record(what))?;
         let number = |at: &str| made.pointer(at).and_then(serde_json::Value::as_u64).unwrap_or(0);
         let waiting = number("/num_pending").saturating_add(number("/num_ack_pending"));
-        Ok(Ingest { listener, waiting })
+        Ok(Ingest { broker: self.clone(), run: run.to_owned(), listener, waiting })
+    }
+
+    /// Whether the broker knows that somebody reads the results of a run: it forgets a reader that was away for long, and
+    /// everything where its files were lost.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub async fn is_read(&self, run: &str) -> Result<bool, ErrorRecord> {
+        let what = "ask who reads results";
+        match self.api(what, format!("CONSUMER.INFO.{RESULTS}.{}", reader(run)), &json!({})).await {
+            Ok(_) => Ok(true),
+            Err(Trouble::Against(against))
+                if [NO_CONSUMER, NO_STREAM].contains(&against.err_code) =>
+            {
+                Ok(false)
+            }
+            Err(trouble) => Err(trouble.record(what)),
+        }
+    }
+
+    /// This reader does not take a result, and the broker need not hand it out again; its agent still has it.
+    pub async fn leave(&self, arrived: Arrived) {
+        self.pass_over(arrived.ack).await;
+    }
+
+    /// Where it does not arrive, the message comes again, and is passed over again.
+    async fn pass_over(&self, ack: String) {
+        let _ = self.client.publish(ack, "+TERM".into()).await;
     }
 
     /// The store has a result, or never wants it: tells its agent, and then the broker.

@@ -32,7 +32,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// One token of a subject for any text: what a subject cannot have is written as `%` and two hexadecimal digits.
-fn token(text: &str) -> String {
+pub(crate) fn token(text: &str) -> String {
     let mut token = String::new();
     for byte in text.bytes() {
         match byte {

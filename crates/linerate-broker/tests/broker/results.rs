@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use linerate_broker::Broker;
 use linerate_broker::message::{Came, Outcome};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
-use crate::world::{World, run, until};
+use crate::world::{NOW_S, World, api, raw, run, until};
 
 fn outcome(turn: &str) -> Vec<u8> {
     let error = ErrorRecord::new(ErrorKind::Refused, "cannot measure", "made up", &[]);
@@ -43,6 +44,70 @@ fn a_result_is_the_agents_until_the_store_has_it() {
         let (one, two) = (again.next().await.unwrap(), again.next().await.unwrap());
         assert_eq!([one.outcome.turn, two.outcome.turn], ["run-1.0.1", "run-1.1.1"]);
         assert_eq!(again.waiting, 0);
+    });
+}
+
+#[test]
+fn what_is_no_result_of_a_run_keeps_no_other_back() {
+    let Some(world) = World::new("no_result") else { return };
+    run(async {
+        let operator = world.operator().await;
+        let agent = Broker::connect(&world.agent(&operator, "a").await).await.unwrap();
+        agent.hand_over("run.0.1", b"no JSON".to_vec()).await.unwrap();
+        agent.hand_over("run.1.1", outcome("other.1.1")).await.unwrap();
+        agent.hand_over("run.2.1", outcome("run.2.1")).await.unwrap();
+        let mut ingest = operator.ingest("run").await.unwrap();
+        let first = ingest.next().await.unwrap();
+        assert_eq!((first.outcome.turn.as_str(), ingest.waiting), ("run.2.1", 0));
+        operator.leave(first).await;
+        let raw = raw(&world.operator).await;
+        let held =
+            async || api(&raw, "CONSUMER.INFO.LR_RESULTS.run").await["num_ack_pending"].clone();
+        until(|| async { held().await == 0 }).await;
+        assert!(!agent.is_confirmed("run.2.1").await.unwrap(), "it is still the agent's");
+    });
+}
+
+/// The other host of a test knows what its result is called.
+#[test]
+fn nobody_can_have_a_result_taken_for_one_that_came_before() {
+    let Some(world) = World::new("before") else { return };
+    run(async {
+        let operator = world.operator().await;
+        let agent = Broker::connect(&world.agent(&operator, "a").await).await.unwrap();
+        let hostile = raw(&world.agent(&operator, "b").await).await;
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", "run.0.1");
+        let said = hostile.publish_with_headers("lr.result.b.run", headers, "{}".into());
+        said.await.unwrap();
+        hostile.flush().await.unwrap();
+        agent.hand_over("run.0.1", outcome("run.0.1")).await.unwrap();
+        let mut ingest = operator.ingest("run").await.unwrap();
+        assert_eq!(ingest.next().await.unwrap().agent, "a");
+    });
+}
+
+#[test]
+fn a_reader_that_the_broker_has_forgotten_is_told_from_one_that_has_nothing_to_read() {
+    let Some(world) = World::new("forgotten") else { return };
+    run(async {
+        let operator = world.operator().await;
+        let agent = Broker::connect(&world.agent(&operator, "a").await).await.unwrap();
+        assert!(!operator.is_read("run-1").await.unwrap());
+        let ingest = operator.ingest("run-1").await.unwrap();
+        assert!(operator.is_read("run-1").await.unwrap());
+        drop(ingest);
+        // As a broker whose files are lost, and an hour without this reader.
+        let raw = raw(&world.operator).await;
+        api(&raw, "CONSUMER.DELETE.LR_RESULTS.run_1").await;
+        assert!(!operator.is_read("run-1").await.unwrap());
+        api(&raw, "STREAM.DELETE.LR_RESULTS").await;
+        assert!(!operator.is_read("run-1").await.unwrap());
+        operator.make_streams(NOW_S * 1_000).await.unwrap();
+        assert!(!operator.is_read("run-1").await.unwrap());
+        let mut ingest = operator.ingest("run-1").await.unwrap();
+        agent.hand_over("run-1.0.1", outcome("run-1.0.1")).await.unwrap();
+        assert_eq!(ingest.next().await.unwrap().outcome.turn, "run-1.0.1");
     });
 }
 

@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::Client;
 use linerate_broker::config::Server;
 use linerate_broker::keys::{Authority, found};
 use linerate_broker::{Broker, Credentials, enrol};
 use linerate_fleet::plan::Resource;
 use linerate_testkit::nats::{Nats, free_port, program};
 use linerate_testkit::peer::LONG;
+use serde_json::Value;
 
 /// Seconds since 1970, of some day: what is signed has to be of before now.
 pub const NOW_S: u64 = 1_700_000_000;
@@ -69,6 +72,25 @@ impl Drop for World {
         self.nats.kill();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A connection of nobody's program.
+pub async fn raw(credentials: &Credentials) -> Client {
+    let pair = Arc::new(nkeys::KeyPair::from_seed(&credentials.seed).unwrap());
+    let sign = move |nonce: Vec<u8>| {
+        let pair = Arc::clone(&pair);
+        async move { pair.sign(&nonce).map_err(async_nats::AuthError::new) }
+    };
+    let name = credentials.agent.as_deref().unwrap_or("operator");
+    let options = async_nats::ConnectOptions::with_jwt(credentials.jwt.clone(), sign);
+    let options = options.custom_inbox_prefix(format!("_INBOX.{name}"));
+    options.connect(&credentials.url).await.unwrap()
+}
+
+/// Asks JetStream something; `call` is what follows `$JS.API.`.
+pub async fn api(client: &Client, call: &str) -> Value {
+    let answer = client.request(format!("$JS.API.{call}"), "".into()).await.unwrap();
+    serde_json::from_slice(&answer.payload).unwrap()
 }
 
 /// Runs a test in a runtime of its own, as coordinators do.

@@ -25,6 +25,8 @@ use linerate_store::LeaseAudit;
 use linerate_wire::native::auth::to_hex;
 use tokio::runtime::{Handle, Runtime};
 
+use super::broker;
+
 /// What happened is said so often until the broker takes it, and then given up.
 const TRIES: usize = 5;
 /// Between them.
@@ -33,6 +35,10 @@ const SOON: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(25);
 /// What has to come is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Where no result has come for so long the broker is asked whether it knows that they are read.
+const QUIET: Duration = Duration::from_secs(60);
+/// Results of one agent that wait for somebody to keep them. It is in one test at a time: more are of a run that was killed.
+const MOST_WAITING: usize = 64;
 
 /// The results of a run, as they come.
 #[derive(Default)]
@@ -124,23 +130,48 @@ impl Agents {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in what comes, and says again of what was kept that it was.
-    async fn take_in(self: Arc<Self>, mut ingest: Ingest) {
-        while let Some(arrived) = ingest.next().await {
-            let turn = arrived.outcome.turn.clone();
-            let known = {
-                let mut results = self.lock();
-                if results.kept.contains(&turn) {
-                    Some(arrived)
-                } else {
-                    results.arrived.insert((turn, arrived.agent.clone()), arrived);
-                    None
+    /// Takes in what comes, for as long as there is a connection.
+    async fn take_in(self: Arc<Self>, run: String, mut ingest: Ingest) {
+        loop {
+            match tokio::time::timeout(QUIET, ingest.next()).await {
+                Ok(Some(arrived)) => self.take(arrived).await,
+                Ok(None) => return,
+                Err(_) => {
+                    if let Some(anew) = self.read_anew(&run).await {
+                        ingest = anew;
+                    }
                 }
-            };
-            self.news.notify_all();
-            if let Some(arrived) = known {
-                Self::confirm(&self, vec![arrived]);
             }
+        }
+    }
+
+    /// Where the broker has forgotten that the results of a run are read, or has lost its files, all is made anew.
+    async fn read_anew(&self, run: &str) -> Option<Ingest> {
+        if self.broker.is_read(run).await.unwrap_or(true) {
+            return None;
+        }
+        self.broker.make_streams(broker::millis()).await.ok()?;
+        self.broker.ingest(run).await.ok()
+    }
+
+    /// Says again of what was kept that it was; all else waits for whoever wants it.
+    async fn take(self: &Arc<Self>, arrived: Arrived) {
+        let kept = {
+            let mut results = self.lock();
+            let name = (arrived.outcome.turn.clone(), arrived.agent.clone());
+            let kept = results.kept.contains(&name.0);
+            let of_agent = results.arrived.keys().filter(|(_, agent)| *agent == name.1).count();
+            if !kept && (of_agent < MOST_WAITING || results.arrived.contains_key(&name)) {
+                results.arrived.insert(name, arrived);
+                self.news.notify_all();
+                return;
+            }
+            kept
+        };
+        match kept {
+            true => Self::confirm(self, vec![arrived]),
+            // Its agent sends it again.
+            false => self.broker.leave(arrived).await,
         }
     }
 
@@ -258,7 +289,7 @@ impl Reach for Nats {
         // What is there already is known before the first test begins.
         self.0.handle.block_on(async {
             let ingest = agents.broker.ingest(run).await?;
-            agents.handle.spawn(Arc::clone(&agents).take_in(ingest));
+            agents.handle.spawn(Arc::clone(&agents).take_in(run.to_owned(), ingest));
             Ok(())
         })
     }
@@ -280,6 +311,14 @@ impl Reach for Nats {
             results.kept.insert(turn.to_owned());
             results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived).collect()
         };
-        Agents::confirm(&self.0, arrived);
+        if !arrived.is_empty() {
+            Agents::confirm(&self.0, arrived);
+        }
+    }
+
+    fn deleted(&self, below: u64) {
+        let slot = |turn: &str| turn.rsplit('.').nth(1)?.parse::<u64>().ok();
+        let mut results = self.0.lock();
+        results.kept.retain(|turn| slot(turn).is_some_and(|slot| slot >= below));
     }
 }
