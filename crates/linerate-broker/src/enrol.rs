@@ -32,6 +32,8 @@ pub struct Invitation {
     /// For the host that is to become an agent. Whoever has it can become that agent, once.
     pub token: String,
     agent: String,
+    /// Where alone it is answered: a guest could name any subject.
+    inbox: String,
     listener: Listener,
 }
 
@@ -58,11 +60,12 @@ impl Broker {
         let inbox = self.client.new_inbox();
         let guest = format!("guest-{}", inbox.rsplit('.').next().unwrap_or_default());
         let listener = self.listen(invited(&guest)).await?;
+        let inbox = format!("_INBOX.{guest}.");
         let guest = authority.guest(&guest, now_s, expires_s)?;
         let token = Token { agent: agent.to_owned(), guest };
         let token = serde_json::to_vec(&token).map_err(|why| unable("make a token", &why))?;
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(token));
-        Ok(Invitation { token, agent: agent.to_owned(), listener })
+        Ok(Invitation { token, agent: agent.to_owned(), inbox, listener })
     }
 
     /// Lets a guest in, as the account of the fleet signs it; until `expires_s` if that is said. Says who that is.
@@ -93,8 +96,9 @@ impl Invitation {
         loop {
             let message = self.listener.next().await?;
             let key = String::from_utf8_lossy(&message.payload).into_owned();
-            if let Some(reply) = message.reply {
-                return Some(Guest { agent: self.agent, key, reply: reply.to_string() });
+            let reply = message.reply.map(|reply| reply.to_string());
+            if let Some(reply) = reply.filter(|reply| reply.starts_with(&self.inbox)) {
+                return Some(Guest { agent: self.agent, key, reply });
             }
         }
     }

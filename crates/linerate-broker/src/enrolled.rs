@@ -12,6 +12,9 @@ use crate::connect::Broker;
 use crate::subject::{AGENTS, ENROLLED, enrolled, heartbeat};
 use crate::walk::Stored;
 
+/// In the place of a host: those before it are no agents any more. Nothing is taken out of the stream, so that nobody can.
+const FORGOTTEN: &[u8] = b"\"forgotten\"";
+
 /// A host that became an agent. Times are seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolled {
@@ -43,8 +46,10 @@ impl Broker {
         let mut all: BTreeMap<String, Vec<Enrolled>> = BTreeMap::new();
         let take = |Stored { subject, body, .. }: Stored| {
             let name = subject.rsplit('.').next().unwrap_or_default().to_owned();
-            if let Ok(host) = serde_json::from_slice(&body) {
-                all.entry(name).or_default().push(host);
+            match serde_json::from_slice(&body) {
+                Ok(host) => all.entry(name).or_default().push(host),
+                Err(_) if body == FORGOTTEN => drop(all.remove(&name)),
+                Err(_) => {}
             }
         };
         self.walk("read who is enrolled", (ENROLLED, "lr.enrolled.>"), None, take).await?;
@@ -57,11 +62,10 @@ impl Broker {
     /// When the broker does not answer.
     pub async fn forget(&self, agent: &str) -> Result<(), ErrorRecord> {
         let what = format!("forget {agent}");
-        for (stream, subject) in [(ENROLLED, enrolled(agent)), (AGENTS, heartbeat(agent))] {
-            let filter = json!({ "filter": subject });
-            let gone = self.api(&what, format!("STREAM.PURGE.{stream}"), &filter).await;
-            gone.map_err(|trouble| trouble.record(&what))?;
-        }
-        Ok(())
+        let said = self.keep(&what, enrolled(agent), HeaderMap::new(), FORGOTTEN.to_vec()).await;
+        said.map_err(|trouble| trouble.record(&what))?;
+        let filter = json!({ "filter": heartbeat(agent) });
+        let gone = self.api(&what, format!("STREAM.PURGE.{AGENTS}"), &filter).await;
+        gone.map(drop).map_err(|trouble| trouble.record(&what))
     }
 }

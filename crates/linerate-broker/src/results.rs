@@ -5,6 +5,8 @@
 //! what it is called says that it is the same.
 
 use async_nats::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use linerate_model::record::ErrorRecord;
 use serde_json::json;
 
@@ -169,9 +171,13 @@ impl Broker {
     pub async fn is_confirmed(&self, turn: &str) -> Result<bool, ErrorRecord> {
         let what = "ask whether a store has a result";
         let subject = confirmed(&self.name, turn);
-        let call = format!("$JS.API.DIRECT.GET.{CONFIRMED}.{subject}");
-        let last = self.exchange(what, call, None, Vec::new()).await;
-        last.map(|last| last.status.is_none()).map_err(|trouble| trouble.record(what))
+        let ask = json!({ "last_by_subj": subject });
+        match self.api(what, format!("STREAM.MSG.GET.{CONFIRMED}"), &ask).await {
+            // Whatever else stands there was said by nobody who has a store.
+            Ok(last) => Ok(last.pointer("/message/data") == Some(&json!(STANDARD.encode(turn)))),
+            Err(Trouble::Against(against)) if against.err_code == NO_MESSAGE => Ok(false),
+            Err(trouble) => Err(trouble.record(what)),
+        }
     }
 }
 

@@ -20,6 +20,8 @@ const QUARTER_NS: u64 = 90 * 86_400 * 1_000_000_000;
 const MOST_EVENTS: u64 = 100_000;
 /// Of the largest event, in bytes.
 const MOST_EVENT_BYTES: u64 = 8 << 10;
+/// Two days in nanoseconds: longer than any test, and its lease. What is no lease is gone by then.
+const LEASE_NS: u64 = 2 * 86_400 * 1_000_000_000;
 /// Of the largest heartbeat, in bytes: many times what an agent says.
 const MOST_HEARTBEAT_BYTES: u64 = 64 << 10;
 
@@ -48,6 +50,8 @@ impl Broker {
 /// What a broker keeps for a fleet.
 pub(crate) const ALL: [&str; 6] = [LEASES, RESULTS, CONFIRMED, ENROLLED, EVENTS, AGENTS];
 
+/// The broker's answers go where whoever asks says, also to its own interface (`docs/agents.md`): what those that an agent
+/// gets could do there is denied to all (`deny_purge`, `deny_delete`), where nobody needs it.
 fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
     [
         (
@@ -56,7 +60,7 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
             json!({
                 "name": LEASES, "subjects": ["lr.lease.>"], "storage": "file", "retention": "limits",
                 "num_replicas": 1, "max_msgs_per_subject": 1, "first_seq": now_ms.max(1),
-                "allow_atomic": true, "allow_msg_ttl": true,
+                "allow_atomic": true, "allow_msg_ttl": true, "max_age": LEASE_NS, "deny_purge": true,
             }),
         ),
         (
@@ -64,13 +68,15 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
             json!({
                 "name": RESULTS, "subjects": ["lr.result.>"], "storage": "file", "retention": "limits",
                 "num_replicas": 1, "max_age": WEEK_NS, "duplicate_window": SAME_NS,
+                "deny_purge": true, "deny_delete": true,
             }),
         ),
         (
             CONFIRMED,
             json!({
                 "name": CONFIRMED, "subjects": ["lr.confirmed.>"], "storage": "file", "retention": "limits",
-                "num_replicas": 1, "max_age": WEEK_NS, "max_msgs_per_subject": 1, "allow_direct": true,
+                "num_replicas": 1, "max_age": WEEK_NS, "max_msgs_per_subject": 1,
+                "deny_purge": true, "deny_delete": true,
             }),
         ),
         (
@@ -78,7 +84,7 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
             // As long as the fleet is: whoever is to be taken away is found here.
             json!({
                 "name": ENROLLED, "subjects": ["lr.enrolled.>"], "storage": "file", "retention": "limits",
-                "num_replicas": 1, "allow_direct": true,
+                "num_replicas": 1, "allow_direct": true, "deny_purge": true, "deny_delete": true,
             }),
         ),
         (
@@ -88,6 +94,7 @@ fn streams(now_ms: u64) -> [(&'static str, Value); 6] {
                 "name": EVENTS, "subjects": ["lr.event.>"], "storage": "file", "retention": "limits",
                 "num_replicas": 1, "max_age": QUARTER_NS, "max_msgs_per_subject": MOST_EVENTS,
                 "max_msg_size": MOST_EVENT_BYTES, "duplicate_window": SAME_NS, "allow_direct": true,
+                "deny_purge": true, "deny_delete": true,
             }),
         ),
         (

@@ -3,6 +3,7 @@
 mod enrolment;
 mod events;
 mod health;
+mod hostile;
 mod leases;
 mod results;
 mod revoke;
