@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linerate_analysis::metric;
 use linerate_model::fleet::{FleetAnswer, FleetDocument, FleetPair, FleetRole};
 use linerate_model::fleet_now::{FleetNow, FleetTest};
-use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
+use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 
 use crate::probe::base;
 
@@ -15,8 +15,8 @@ const TIMESTAMP: (&str, &str) = (
     "linerate_fleet_result_timestamp_seconds",
     "When the last test of the pair with a result began, seconds since 1970.",
 );
-const ENDED: (&str, &str) =
-    ("linerate_fleet_tests_ended_total", "Tests that ended, by whether they had a result.");
+const KEPT: (&str, &str) =
+    ("linerate_fleet_tests_kept", "Tests that ended and are kept, by whether they had a result.");
 const BAD_HOST: (&str, &str) =
     ("linerate_fleet_bad_host", "A host that is bad, and in which part; always 1.");
 const BAD_LINK: (&str, &str) = ("linerate_fleet_bad_link", "A link that is bad; always 1.");
@@ -35,7 +35,7 @@ const UNDER_WAY: (&str, &str) = ("linerate_fleet_tests", "Tests that run now.");
 /// Names of all but the figure itself.
 #[cfg(test)]
 pub const NAMES: &[(&str, &str)] = &[
-    TIMESTAMP, ENDED, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
+    TIMESTAMP, KEPT, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
     UNDER_WAY,
 ];
 
@@ -89,8 +89,8 @@ fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
     let about = format!("{}: the last result of the pair.", metric.about);
     let figure = making.of_labels((&name, &about), PAIR)?;
     let at = making.of_labels(TIMESTAMP, PAIR)?;
-    let tests = IntCounterVec::new(Opts::new(ENDED.0, ENDED.1), &["from", "to", "outcome"])?;
-    making.0.register(Box::new(tests.clone()))?;
+    // They become fewer when old ones are deleted.
+    let tests = making.of_labels(KEPT, &["from", "to", "outcome"])?;
     let of_test = |test: &FleetTest| {
         let pair = document.pairs.get(test.pair)?;
         let end = test.end.as_ref()?;
@@ -98,7 +98,7 @@ fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
     };
     for pair in &document.pairs {
         for outcome in ["measured", "failed"] {
-            // Known from the start, so that the first one is an increase.
+            // Known from the start: none is 0.
             tests.with_label_values(&[&*pair.from, &*pair.to, outcome]);
         }
     }

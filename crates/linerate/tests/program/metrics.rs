@@ -261,7 +261,7 @@ fn a_fleets_file_is_scraped_and_silence_is_no_zero() {
     assert_eq!(of("bad_link", "c", "d"), Some(1.0), "{now}");
     let ended = |outcome: &str| {
         let labels = format!("from=\"d\",outcome=\"{outcome}\",to=\"a\"");
-        sample(&now, &format!("linerate_fleet_tests_ended_total{{{labels}}}"))
+        sample(&now, &format!("linerate_fleet_tests_kept{{{labels}}}"))
     };
     assert_eq!((ended("measured"), ended("failed")), (Some(0.0), Some(3.0)), "{now}");
     for (name, value) in [
