@@ -245,6 +245,7 @@ impl Duty {
         self.mail.raise(prepare.epoch())?;
         self.end_slot().await;
         if self.slot.is_some() {
+            self.fence.close(prepare.epoch());
             return Err(refused(
                 ErrorKind::Busy,
                 "the test before this one has not ended",
