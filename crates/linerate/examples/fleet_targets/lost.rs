@@ -1,5 +1,5 @@
 //! Results on their way from agents to a database, while everything that carries them is killed again and again. Agents and
-//! the coordinator are processes of this program.
+//! the coordinator are processes of this program, small ones over the same outbox, broker and store as those of linerate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
