@@ -732,3 +732,39 @@ impl Dialect for Unnumbered {
         if matches!(fault, Fault::Garbage(_)) { &["Vanished"] } else { &[] }
     }
 }
+
+/// One whose conversations fail by themselves.
+struct Panicking;
+
+impl Dialect for Panicking {
+    type Client = Toy;
+    type Server = Toy;
+    const HABITS: Habits = toy::HABITS;
+    const ANSWERS_AT_ONCE: bool = true;
+    const REPORTS_DOUBLES: bool = false;
+    const PATIENCE_NS: u64 = 45 * SECOND;
+
+    fn fit(_: &mut TestPlan) {}
+
+    fn framing(_: u16) -> Framing {
+        Framing::Bare
+    }
+
+    fn ends(_: &TestPlan, _: u64, _: u64) -> (Toy, Toy) {
+        unreachable!("a conversation's own fault")
+    }
+
+    fn client_end(_: Toy, _: u64) -> ClientEnd {
+        ClientEnd::Gone
+    }
+
+    fn server_end(_: &Toy) -> Option<String> {
+        None
+    }
+}
+
+#[test]
+#[should_panic(expected = "LINERATE_SEED=3")]
+fn a_panic_of_a_conversation_names_its_seed() {
+    hold::<Panicking>(3..4);
+}
