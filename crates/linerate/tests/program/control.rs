@@ -61,7 +61,9 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
             (line, server, client)
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(300));
+    for (line, _, client) in &pairs {
+        assert!(wait_for(LONG, || client.has_stream()), "{line}: no data thread");
+    }
     let begun = Instant::now();
     for (i, (_, server, client)) in pairs.iter().enumerate() {
         if i % 2 == 0 {
@@ -98,7 +100,10 @@ fn no_route() {
 #[test]
 fn a_server_that_is_killed_leaves_what_was_measured() {
     let _alone = alone();
-    for line in ["udp -b 5M", "udp -b 5M --both", "rr --udp"] {
+    // As many bytes as half a second has at these rates: several intervals are measured.
+    for (line, bytes) in
+        [("udp -b 5M", 312_500), ("udp -b 5M --both", 625_000), ("rr --udp --rate 500", 30_000)]
+    {
         println!("{line}");
         let server = Server::start(None, &[]);
         let port = server.port.to_string();
@@ -108,7 +113,7 @@ fn a_server_that_is_killed_leaves_what_was_measured() {
             .collect();
         let client = Client::start(None, &args);
         server.says("started", 1);
-        std::thread::sleep(Duration::from_millis(700));
+        server.carries(bytes);
         drop(server);
         let ran = client.end();
         let record = ran.error("server_lost", 1);
@@ -130,7 +135,7 @@ fn a_client_that_is_killed_frees_the_server() {
         let client = Client::start(None, &args);
         let count = |what: &str| server.log().matches(&format!("\"{what}\"")).count();
         assert!(wait_for(LONG, || count("started") == 2 * i + 2), "{line}");
-        std::thread::sleep(Duration::from_millis(300));
+        server.carries(100_000);
         client.signal(Signal::SIGKILL);
         assert_eq!(client.end().code, -1);
         assert!(wait_for(LONG, || count("ended") == 2 * i + 2), "{line}: the test goes on");
@@ -153,7 +158,7 @@ fn a_client_that_is_killed_frees_the_server() {
 #[test]
 fn ctrl_c_of_the_server_ends_its_tests_with_results() {
     let _alone = alone();
-    for line in ["udp -b 5M --both", "tcp"] {
+    for line in ["udp -b 5M --both", "tcp -b 10M"] {
         println!("{line}");
         let mut server = Server::start(None, &[]);
         let port = server.port.to_string();
@@ -163,7 +168,7 @@ fn ctrl_c_of_the_server_ends_its_tests_with_results() {
             .collect();
         let client = Client::start(None, &args);
         server.says("\"started\"", 1);
-        std::thread::sleep(Duration::from_millis(700));
+        server.carries(625_000);
         server.signal(Signal::SIGINT);
         let record = client.end().error("server_stopped", 1);
         assert_eq!(record["status"], "partial", "{line}");

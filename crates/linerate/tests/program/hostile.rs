@@ -300,8 +300,8 @@ fn cases() -> Vec<Attack> {
         }),
         attack("silence in the middle, and strangers' datagrams from its address", |at| {
             let (peer, _, socket) =
-                Peer::started(at, plan(&json!({ "end": { "time": 20_000_000_000u64 } })));
-            let (begun, over) = (Instant::now(), AtomicBool::new(false));
+                Peer::started(at, plan(&json!({ "end": { "time": 3_600_000_000_000u64 } })));
+            let over = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
@@ -312,7 +312,6 @@ fn cases() -> Vec<Attack> {
                 peer.hung_up();
                 over.store(true, Ordering::Relaxed);
             });
-            assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
         }),
     ];
     for (name, length) in [

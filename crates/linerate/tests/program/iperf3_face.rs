@@ -9,10 +9,12 @@ use linerate_testkit::peer::LONG;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Lab, alone, free_port, linerate, list, number, skip, together, wait_for,
+    Client, Lab, alone, free_port, linerate, list, number, pressure, skip, skip_busy, together,
+    wait_for,
 };
 use serde_json::Value;
 
@@ -129,20 +131,14 @@ fn face(space: Option<&str>, line: &str) -> (Option<i32>, String, String) {
     )
 }
 
-/// `check` of three tries at most: a loaded machine loses datagrams at an end of a test, where no
-/// counter of iperf3 sees them.
-fn in_three(what: &str, mut check: impl FnMut() -> Result<(), String>) {
-    let mut why = String::new();
-    for _ in 0..3 {
-        match check() {
-            Ok(()) => return,
-            Err(error) => {
-                eprintln!("once more: {what}: {error}");
-                why = error;
-            }
-        }
+/// A loaded machine loses datagrams at an end of a test, where no counter of iperf3 sees them: what `check` finds
+/// is not judged where others had the cores.
+fn unless_busy(what: &str, check: impl FnOnce() -> Result<(), String>) {
+    let (checked, busy) = pressure(check);
+    match checked {
+        Err(why) if busy > 0.2 => skip_busy(what, &format!("{why}, at a pressure of {busy:.2}")),
+        checked => checked.unwrap_or_else(|why| panic!("{what}: {why}")),
     }
-    panic!("{what}: {why}");
 }
 
 #[test]
@@ -288,7 +284,7 @@ table inet truth {
 }
 ";
     for ours in [true, false] {
-        in_three(if ours { "linerate" } else { "iperf3" }, || {
+        unless_busy(if ours { "linerate" } else { "iperf3" }, || {
             let lab = Lab::pair();
             let server = Real::start(Some(&lab.space("b")), &[]);
             lab.nft("b", rules);
@@ -424,6 +420,8 @@ enum Act {
     /// So that what follows comes by itself.
     Pause,
     Wait,
+    /// Says to the test that it has come so far.
+    Reached(Sender<()>),
 }
 
 fn bad_servers() -> Vec<(&'static str, Vec<Act>)> {
@@ -502,6 +500,7 @@ fn misbehave(listener: &TcpListener, acts: &[Act]) {
         match act {
             Act::Say(bytes) => drop(control.write_all(bytes)),
             Act::Hear => drop(control.read(&mut [0; 4_096])),
+            Act::Reached(test) => drop(test.send(())),
             Act::Pause => std::thread::sleep(Duration::from_millis(100)),
             // Until the client has had enough.
             Act::Wait => {
@@ -540,9 +539,14 @@ fn bad_servers_are_named_and_left() {
 #[test]
 #[ignore = "long"]
 fn a_server_that_is_silent_after_the_end_is_left() {
-    use Act::{Hear, Pause, Say, Wait};
+    use Act::{Hear, Pause, Reached, Say, Wait};
     let _alone = alone();
-    let silent = || vec![Hear, Say(&[9]), Hear, Say(&[10]), Pause, Say(&[1, 2]), Wait];
+    let (says, reached) = channel();
+    // What it hears last is that the client has sent all.
+    let silent = || {
+        let begin = [Hear, Say(&[9]), Hear, Say(&[10]), Pause, Say(&[1, 2]), Hear];
+        begin.into_iter().chain([Reached(says.clone()), Wait]).collect()
+    };
     let begin = |args: &'static str, acts: Vec<Act>| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port().to_string();
@@ -552,12 +556,13 @@ fn a_server_that_is_silent_after_the_end_is_left() {
         (Client::start(None, &args), server)
     };
     let (client, server) = begin("-n 10K -l 1K -b 1M --rcv-timeout 3000", silent());
+    reached.recv().expect("the client's end");
     let ended = client.end();
     assert!(ended.code == 1 && ended.err.contains("did not end in time"), "{}", ended.err);
     server.join().expect("the server ended");
     // Two minutes of patience, cut short.
     let (client, server) = begin("-n 10K -l 1K -b 1M", silent());
-    std::thread::sleep(Duration::from_secs(3));
+    reached.recv().expect("the client's end");
     client.signal(nix::sys::signal::Signal::SIGINT);
     let ended = client.end();
     assert!(ended.code == 1 && ended.err.contains("interrupt"), "{}", ended.err);
@@ -574,7 +579,7 @@ fn an_interrupted_test_has_the_servers_figures() {
     let client = Client::start(None, &words);
     let started = || server.log().contains("\"started\"");
     assert!(wait_for(LONG, started), "{}", server.log());
-    std::thread::sleep(Duration::from_millis(500));
+    server.carries(60_000);
     client.signal(nix::sys::signal::Signal::SIGINT);
     let ended = client.end();
     let document: Value = serde_json::from_str(&ended.out).expect("JSON");

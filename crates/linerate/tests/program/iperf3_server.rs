@@ -1,9 +1,8 @@
 //! Debian's iperf3, unmodified, against `linerate serve`: both sides must agree, and end well.
 
-use std::time::Duration;
-
 use crate::support::iperf3::{Ended, Iperf3, possible};
 use crate::support::{Lab, Server, alone, cores, list, number};
+use serde_json::Value;
 
 const B: &str = "10.77.1.2";
 
@@ -117,7 +116,7 @@ fn bytes_of_the_omitted_time_are_counted_apart() {
     let log = server.says("\"ended\"", 1);
     let ended =
         log.lines().find(|line| line.contains("\"ended\"")).unwrap_or_else(|| panic!("{log}"));
-    let ended: serde_json::Value = serde_json::from_str(ended).expect("a line of JSON");
+    let ended: Value = serde_json::from_str(ended).expect("a line of JSON");
     let (measured, warmup) = (number(&ended, "received.bytes"), number(&ended, "received.warmup"));
     assert_eq!(measured + warmup, sent, "{log}");
     assert_eq!(measured, number(&document, "end.sum_received.bytes"));
@@ -196,19 +195,22 @@ fn one_at_a_time_with_a_queue() {
     let lab = Lab::pair();
     let server = Server::start(Some(&lab.space("b")), &["--exclusive", "--queue", "1"]);
     let start = |args: &str| Iperf3::start(&lab.space("a"), B, server.port, args);
-    let first = start("-t 3 -b 1M");
+    let first = start("-t 6 -b 1M");
     server.says("\"started\"", 1);
-    let second = start("-t 1 -u -b 1M");
-    // It waits: its parameters have been taken, and there is one place to wait.
-    std::thread::sleep(Duration::from_millis(500));
-    let third = start("-t 1 -b 1M").end();
-    assert_eq!(third.code, 1, "{}", third.text);
-    assert!(third.text.contains("server is busy"), "{}", third.text);
-    assert_eq!(server.log().matches("\"started\"").count(), 1);
-    let (first, second) = (first.end(), second.end());
-    first.well();
-    second.well();
-    server.says("\"done", 2);
+    // There is one place to wait: whoever comes later is turned away.
+    let others = [start("-t 1 -u -b 1M"), start("-t 1 -b 1M")].map(Iperf3::end);
+    let (busy, waited): (Vec<_>, Vec<_>) = others.into_iter().partition(|ended| ended.code == 1);
+    assert_eq!((busy.len(), waited.len()), (1, 1));
+    assert!(busy[0].text.contains("server is busy"), "{}", busy[0].text);
+    first.end().well();
+    for ended in waited {
+        ended.well();
+    }
+    let log = server.says("\"done", 2);
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let of_tests = events.filter(|event| event["event"] == "started" || event["outcome"] == "done");
+    let events: Vec<_> = of_tests.map(|event| event["event"].clone()).collect();
+    assert_eq!(events, ["started", "ended", "started", "ended"], "{log}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use linerate_testkit::peer::LONG;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use crate::support::iperf3::{Iperf3, installed};
 use crate::support::{Client, Server, alone, linerate, number, wait_for};
@@ -92,7 +91,7 @@ fn a_client_that_is_killed_was_not_done() {
         let line = format!("{kind} 127.0.0.1 -p {port} -t 60 --json-lines {options}");
         let client = Client::start(None, &words(&line));
         nth(&server, "started", n);
-        std::thread::sleep(Duration::from_millis(300));
+        server.carries(100_000);
         client.signal(Signal::SIGKILL);
         client.end();
         let ended = nth(&server, "ended", n);
@@ -123,7 +122,7 @@ fn clients_of_iperf3_are_logged_the_same_way() {
     {
         let client = Iperf3::here("127.0.0.1", at, args);
         nth(&server, "started", n);
-        std::thread::sleep(Duration::from_millis(500));
+        server.carries(100_000);
         client.kill();
         let ended = nth(&server, "ended", n);
         // Its kernel says that it is gone, and for a stream before the control connection does.

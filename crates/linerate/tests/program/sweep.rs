@@ -73,7 +73,7 @@ fn zoom_brackets_a_bottleneck_and_names_the_path() {
     let there = brackets(knee(&last, "forward"), payload_share(40.0), "path");
     let back = brackets(knee(&last, "reverse"), payload_share(90.0), "path");
     if !(there && back) && is_busy(&last) {
-        return support::skip(TEST, "others had the cores");
+        return support::skip_busy(TEST, "others had the cores");
     }
     assert!(there && back, "{:#}", last["bends"]);
     for regime in list(&last["regimes"]) {
@@ -156,7 +156,7 @@ fn a_receiver_without_time_is_the_limit() {
     let limit = knee(&last, "forward").and_then(|bend| bend["limit"].as_str());
     let named = limit.is_some_and(|limit| limit.starts_with("receiver"));
     if !named && is_busy(&last) {
-        return support::skip(TEST, "others had the receiver's core");
+        return support::skip_busy(TEST, "others had the receiver's core");
     }
     assert!(named, "{:#}", last["points"]);
     let because = last["because"].to_string();

@@ -8,14 +8,13 @@ mod advice;
 mod bench;
 mod cases;
 
-use crate::support::{Lab, alone, skip};
-use bench::{Beside, Fault, Outcome};
+use crate::support::{Lab, Urgent, alone, skip_busy};
+use bench::{Beside, Fault};
 use cases::{Case, cases, named};
 
-/// Of the 64 rows of the whole table so many must be named rightly.
-const RIGHT_AT_LEAST: usize = 62;
-/// So often a case is run that does not come about.
-const TRIES: usize = 3;
+/// So many rows of the whole table, which are 64, may be named wrongly.
+const WRONG_AT_MOST: usize = 2;
+const NOT_MADE: &str = "others take too much of this machine for the case to come about";
 
 #[test]
 #[ignore = "takes three minutes: the whole table, see CONTRIBUTING"]
@@ -28,12 +27,16 @@ fn full_table() {
     let mut rows = vec![];
     for beside in [Beside::Nothing, Beside::Hogs] {
         for case in &all {
-            let Some(ran) = made(case, beside, "2s") else { return };
+            let Some(ran) = bench::run(case, beside, "2s") else { return };
             let text = ran.as_ref().map_or_else(
                 |text| format!("BROKE {}: {text}", case.name),
                 |outcome| outcome.row(case, beside),
             );
             println!("{text}");
+            if ran.as_ref().is_ok_and(|outcome| !outcome.is_made(case)) {
+                skip_busy(case.name, NOT_MADE);
+                continue;
+            }
             rows.push(match ran {
                 Ok(outcome) => outcome.fault(case),
                 Err(text) => Some(Fault { text, slept: false }),
@@ -47,7 +50,7 @@ fn full_table() {
         rows.len()
     );
     assert_eq!(slept, 0, "CPU was blamed where the threads slept");
-    assert!(right >= rows.len().min(RIGHT_AT_LEAST), "{right} of {} are right", rows.len());
+    assert!(right + WRONG_AT_MOST >= rows.len(), "{right} of {} are right", rows.len());
 }
 
 /// All cases, or those whose names hold what `LINERATE_ONLY` says, such as `tcp`.
@@ -77,19 +80,6 @@ fn advice_about_a_small_window_helps() {
     assert_eq!(advice::tried(&named("tcp forward: window"), 1), Vec::<String>::new());
 }
 
-/// Runs a case, again where others kept it from its limit.
-fn made(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, String>> {
-    for _ in 1..TRIES {
-        match bench::run(case, beside, time)? {
-            Ok(outcome) if !outcome.is_made(case) => {
-                println!("again {}", outcome.row(case, beside))
-            }
-            ran => return Some(ran),
-        }
-    }
-    bench::run(case, beside, time)
-}
-
 /// One row of the table at the size of an ordinary test.
 fn row(test: &str, name: &str, beside: Beside) {
     let _alone = alone();
@@ -97,11 +87,17 @@ fn row(test: &str, name: &str, beside: Beside) {
         return;
     }
     let case = named(name);
-    let Some(ran) = made(&case, beside, "1s") else { return };
+    // What may take its cores is what the row says.
+    let (urgent, nobody) = match beside {
+        Beside::Nothing => (Some(Urgent::now()), None),
+        Beside::Hogs => (None, Some(Urgent::nobody())),
+    };
+    let Some(ran) = bench::run(&case, beside, "1s") else { return };
+    drop((urgent, nobody));
     let outcome = ran.unwrap_or_else(|text| panic!("{name}: {text}"));
     println!("{}", outcome.row(&case, beside));
     if !outcome.is_made(&case) {
-        return skip(test, "others take too much of this machine for the case to come about");
+        return skip_busy(test, NOT_MADE);
     }
     if let Some(fault) = outcome.fault(&case) {
         panic!("{name}: {}\n{}", fault.text, outcome.record["verdict"]);
@@ -119,9 +115,9 @@ macro_rules! rows {
 
 rows! {
     a_path_of_udp_is_named: "udp forward: path 40M", Nothing;
-    a_path_of_udp_is_named_on_a_busy_host: "udp forward: path 40M", Hogs;
+    a_path_of_udp_is_named_on_a_busy_host: "udp forward: path 10M", Hogs;
     a_path_of_tcp_is_named_on_a_busy_host: "tcp forward: path 40M", Hogs;
-    a_path_of_tcp_the_other_way_is_named_on_a_busy_host: "tcp reverse: path 40M", Hogs;
+    a_path_of_tcp_the_other_way_is_named_on_a_busy_host: "tcp reverse: path 10M", Hogs;
     a_small_window_is_named_on_a_busy_host: "tcp reverse: window", Hogs;
     a_reader_that_stops_is_no_cpu: "udp reverse: slow reader", Nothing;
     a_group_without_time_is_named_on_a_busy_host: "tcp reverse: quota of the sender", Hogs;

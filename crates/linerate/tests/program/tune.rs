@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::schema;
 use crate::support::controlled::{Scratch, snapshot};
-use crate::support::{Client, Lab, PORT, Ran, Urgent, alone, linerate, list, skip, wait_for};
+use crate::support::{
+    Client, Lab, PORT, Ran, Urgent, alone, linerate, list, skip, skip_busy, wait_for,
+};
 
 /// A folder of configuration of its own.
 fn config(name: &str) -> PathBuf {
@@ -108,7 +110,7 @@ fn what_people_see_of_it() {
 fn out_of_time(test: &str, document: &Value, figure: &Value) -> bool {
     let is_out = figure.is_null() && document["reason"] == "max_time";
     if is_out {
-        skip(test, "others had the cores: the time was over before the tuning was certain");
+        skip_busy(test, "others had the cores: the time was over before the tuning was certain");
     }
     is_out
 }

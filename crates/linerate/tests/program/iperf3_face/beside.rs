@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Real, face, in_three, possible};
+use super::{Real, face, possible, unless_busy};
 use crate::support::iperf3::{Face, Iperf3};
 use crate::support::{Lab, Server, alone, linerate, number, real, together};
 
@@ -212,7 +212,7 @@ fn received_is_what_iperf3_says_of_it() {
     let cases: Vec<(&str, &str)> =
         KINDS.iter().flat_map(|kind| LINES.map(|line| (*kind, line))).collect();
     together(&cases, |(kind, line)| {
-        in_three(&format!("{line} against {kind}"), || compare(kind, line));
+        unless_busy(&format!("{line} against {kind}"), || compare(kind, line));
     });
 }
 
@@ -306,7 +306,7 @@ fn the_record_says_the_same() {
     let cases: Vec<(&str, &str)> =
         KINDS.iter().flat_map(|kind| lines.map(|line| (*kind, line))).collect();
     together(&cases, |(kind, line)| {
-        in_three(&format!("{line} against {kind}"), || {
+        unless_busy(&format!("{line} against {kind}"), || {
             let far = Far::start(kind);
             let port = far.port().to_string();
             let mut words: Vec<&str> = line.split(' ').collect();

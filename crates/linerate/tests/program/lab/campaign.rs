@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use linerate_lab::{Hardware, Lab, Machine};
 use serde_json::Value;
 
-use super::{lab, pressure, two};
-use crate::support::{list, long, machines, skip, wait_for};
+use super::{lab, two};
+use crate::support::{list, long, machines, pressure, skip, wait_for};
 
 /// What a machine does after each boot: `lines`, from its own disk, as a unit of systemd would.
 fn on_boot(machine: &Machine, lines: &str) {

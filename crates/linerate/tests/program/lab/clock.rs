@@ -4,8 +4,8 @@
 use linerate_lab::{Hardware, Machine};
 
 use super::wire::Wire;
-use super::{doubts, lab, pressure, record, serve, two};
-use crate::support::{long, machines, number, real};
+use super::{doubts, lab, record, serve, two};
+use crate::support::{long, machines, number, pressure, real};
 
 const BYTES: usize = 1_000;
 /// Seconds by which a clock is set. A few are what NTP does at a start, an hour what a person does.

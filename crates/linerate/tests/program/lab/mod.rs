@@ -9,7 +9,7 @@ mod netem;
 mod wire;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Ran, list, skip};
 use linerate_lab::{Hardware, Lab, Machine};
@@ -53,20 +53,6 @@ fn ran(machine: &Machine, line: &str) -> Ran {
         .try_run(&format!("linerate {line} --json"), Duration::from_secs(120))
         .unwrap_or_else(|why| panic!("{line}: {why:?}"));
     Ran { code: done.code, out: done.out, err: done.err }
-}
-
-/// Share of the time in which some task of this host waited for a core, over `work`. What the
-/// machines' own records say counts only their own kernels' waiting.
-fn pressure<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let waited = || {
-        let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-        let total = text.lines().next().and_then(|line| line.rsplit('=').next()?.parse().ok());
-        Duration::from_micros(total.unwrap_or(0))
-    };
-    let (before, start) = (waited(), Instant::now());
-    let result = work();
-    let share = (waited() - before).as_secs_f64() / start.elapsed().as_secs_f64();
-    (result, share)
 }
 
 /// Whether a record has a doubt of this kind.

@@ -4,8 +4,8 @@ use linerate_lab::{Hardware, Machine};
 use serde_json::Value;
 
 use super::wire::Wire;
-use super::{lab, pressure, record, serve, two};
-use crate::support::{list, long, machines, number, real, skip};
+use super::{lab, record, serve, two};
+use crate::support::{list, long, machines, number, pressure, real, skip_busy};
 
 /// Bytes of payload of the test's datagrams, and the length of the IPv4 packets that netem gets by
 /// that: hellos and control pass it by.
@@ -91,49 +91,41 @@ fn jitter_and_delay_are_what_netem_makes() {
     let datagrams = 1_000;
     let line =
         format!("udp {} -k {datagrams} -l {BYTES} -b 200pps --engine send -i 50ms", b.ipv4());
-    for attempt in 1.. {
-        let (record, busy) = pressure(|| record(&a, &line));
-        let receiver = &record["totals"]["receiver"];
-        assert_eq!(number(receiver, "datagrams"), datagrams);
-        // 5 ms apart and at most 4 ms more delay: whatever overtakes another was sent to catch up,
-        // by a machine that the emulation kept from its timer. Its delays are not netem's alone.
-        let reordered = number(receiver, "reordered");
-        let disturbed = busy > 0.2 || reordered > 0;
-        // Jitter forgets within some 16 datagrams; its mean over the test is that of |D|. The first
-        // intervals still remember its start at 0, the last may have no arrival.
-        let jitters: Vec<f64> = list(&record["intervals"])
-            .iter()
-            .skip(5)
-            .filter_map(|interval| interval["receiver"]["jitter_s"].as_f64())
-            .collect();
-        assert!(jitters.len() > 50, "{} intervals have a jitter", jitters.len());
-        let jitter = jitters.iter().sum::<f64>() / jitters.len() as f64;
-        // The difference of two independent delays is triangular over +-2a: its mean size is 2a/3.
-        let error = jitter / (2.0 * half_width / 3.0) - 1.0;
-        let middle = real(receiver, "delay_variation_s.p50") / half_width - 1.0;
-        let high = real(receiver, "delay_variation_s.p90") / (1.8 * half_width) - 1.0;
-        println!(
-            "jitter {:.4} ms ({:+.1} %), delay variation p50 {:+.1} %, p90 {:+.1} %, host pressure {:.0} %",
-            jitter * 1e3,
-            error * 100.0,
-            middle * 100.0,
-            high * 100.0,
-            busy * 100.0
-        );
-        // The standard error of the mean is 1.6 % at 1,000 datagrams; a host's own noise adds.
-        if (-0.06..0.12).contains(&error) && middle.abs() < 0.25 && high.abs() < 0.15 {
-            return;
-        }
-        assert!(error > -0.1, "noise can only add to jitter");
-        assert!(disturbed, "jitter is wrong by {:.1} % on an idle host", error * 100.0);
-        if attempt == 3 {
-            skip(
-                test,
-                "not judged: this host was busy three times (PSI), which adds to every delay",
-            );
-            return;
-        }
+    let (record, busy) = pressure(|| record(&a, &line));
+    let receiver = &record["totals"]["receiver"];
+    assert_eq!(number(receiver, "datagrams"), datagrams);
+    // 5 ms apart and at most 4 ms more delay: whatever overtakes another was sent to catch up,
+    // by a machine that the emulation kept from its timer. Its delays are not netem's alone.
+    let reordered = number(receiver, "reordered");
+    let disturbed = busy > 0.2 || reordered > 0;
+    // Jitter forgets within some 16 datagrams; its mean over the test is that of |D|. The first
+    // intervals still remember its start at 0, the last may have no arrival.
+    let jitters: Vec<f64> = list(&record["intervals"])
+        .iter()
+        .skip(5)
+        .filter_map(|interval| interval["receiver"]["jitter_s"].as_f64())
+        .collect();
+    assert!(jitters.len() > 50, "{} intervals have a jitter", jitters.len());
+    let jitter = jitters.iter().sum::<f64>() / jitters.len() as f64;
+    // The difference of two independent delays is triangular over +-2a: its mean size is 2a/3.
+    let error = jitter / (2.0 * half_width / 3.0) - 1.0;
+    let middle = real(receiver, "delay_variation_s.p50") / half_width - 1.0;
+    let high = real(receiver, "delay_variation_s.p90") / (1.8 * half_width) - 1.0;
+    println!(
+        "jitter {:.4} ms ({:+.1} %), delay variation p50 {:+.1} %, p90 {:+.1} %, host pressure {:.0} %",
+        jitter * 1e3,
+        error * 100.0,
+        middle * 100.0,
+        high * 100.0,
+        busy * 100.0
+    );
+    // The standard error of the mean is 1.6 % at 1,000 datagrams; a host's own noise adds.
+    if (-0.06..0.12).contains(&error) && middle.abs() < 0.25 && high.abs() < 0.15 {
+        return;
     }
+    assert!(error > -0.1, "noise can only add to jitter");
+    assert!(disturbed, "jitter is wrong by {:.1} % on an idle host", error * 100.0);
+    skip_busy(test, "not judged: this host was busy (PSI), which adds to every delay");
 }
 
 #[test]
@@ -146,31 +138,24 @@ fn fq_paces_tcp_as_asked() {
     serve(&b);
     a.run("tc qdisc replace dev eth0 root fq");
     for rate in [5_000_000.0, 20_000_000.0] {
-        for attempt in 1.. {
-            let before = number_of(&a, "tx_bytes");
-            let line = format!("tcp {} --rate {rate} -t 4s -i 500ms", b.ipv4());
-            let (record, busy) = pressure(|| record(&a, &line));
-            let on_wire = number_of(&a, "tx_bytes") - before;
-            let receiver = &record["totals"]["receiver"];
-            let bytes = number(receiver, "bytes");
-            let received = real(receiver, "bits_per_second");
-            println!(
-                "asked {rate}, received {received:.0}, {on_wire} bytes sent, pressure {busy:.2}"
-            );
-            // Nothing was counted that was not sent: payload is at least 90 % of what the card sent.
-            assert!(bytes <= on_wire && bytes as f64 > 0.9 * on_wire as f64);
-            // TCP tells fq when each segment may leave, by its payload (net/ipv4/tcp_output.c).
-            let error = received / rate - 1.0;
-            if error.abs() < 0.02 {
-                break;
-            }
-            assert!(busy > 0.2, "received {received:.0} of {rate} on an idle host");
-            assert!(error < 0.05, "a busy host is slower, not faster: {received:.0} of {rate}");
-            if attempt == 3 {
-                skip(test, "not judged: this host was busy three times (PSI)");
-                return;
-            }
+        let before = number_of(&a, "tx_bytes");
+        let line = format!("tcp {} --rate {rate} -t 4s -i 500ms", b.ipv4());
+        let (record, busy) = pressure(|| record(&a, &line));
+        let on_wire = number_of(&a, "tx_bytes") - before;
+        let receiver = &record["totals"]["receiver"];
+        let bytes = number(receiver, "bytes");
+        let received = real(receiver, "bits_per_second");
+        println!("asked {rate}, received {received:.0}, {on_wire} bytes sent, pressure {busy:.2}");
+        // Nothing was counted that was not sent: payload is at least 90 % of what the card sent.
+        assert!(bytes <= on_wire && bytes as f64 > 0.9 * on_wire as f64);
+        // TCP tells fq when each segment may leave, by its payload (net/ipv4/tcp_output.c).
+        let error = received / rate - 1.0;
+        if error.abs() < 0.02 {
+            continue;
         }
+        assert!(busy > 0.2, "received {received:.0} of {rate} on an idle host");
+        assert!(error < 0.05, "a busy host is slower, not faster: {received:.0} of {rate}");
+        return skip_busy(test, "not judged: this host was busy (PSI)");
     }
     assert!(a.run("tc -s qdisc show dev eth0").contains("throttled"), "fq did not pace");
 }

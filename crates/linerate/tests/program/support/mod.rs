@@ -40,7 +40,7 @@ pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
-pub use linerate_testkit::skip;
+pub use linerate_testkit::{skip, skip_busy};
 pub use program::Program;
 
 /// The control side, what waits for signals, the log, the host's counters, and the pulse.
@@ -149,11 +149,17 @@ pub struct Urgent(String, Place);
 
 impl Urgent {
     pub fn now() -> Self {
-        static HURRIED: Places = Places::new();
-        let turn = HURRIED.enter(1);
+        let nobody = Self::nobody();
         let thread = nix::unistd::gettid().to_string();
         run("chrt", &["-r", "-p", "1", &thread]);
-        Self(thread, turn)
+        Self(thread, nobody)
+    }
+
+    /// While it lives no other test's programs go before all others: they can take so much of a core that the kernel's
+    /// own work for the network waits.
+    pub fn nobody() -> Place {
+        static HURRIED: Places = Places::new();
+        HURRIED.enter(1)
     }
 }
 
@@ -378,6 +384,19 @@ impl Server {
 
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the server is there");
+    }
+
+    /// Waits until the loopback of its network has carried so many bytes more: data flows.
+    pub fn carries(&self, bytes: u64) {
+        let carried = || {
+            let counters = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid()));
+            let counters = counters.expect("the server is there");
+            let lo = counters.lines().find_map(|line| line.trim().strip_prefix("lo:"));
+            let received = lo.and_then(|counts| counts.split_whitespace().next());
+            received.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a loopback")
+        };
+        let before = carried();
+        assert!(wait_for(LONG, || carried() >= before + bytes), "no data: {}", self.log());
     }
 
     pub fn alive(&mut self) -> bool {
@@ -613,4 +632,18 @@ pub fn run(program: &str, args: &[&str]) -> (bool, String) {
         }
         Err(e) => (false, e.to_string()),
     }
+}
+
+/// Share of the time in which some task of this host waited for a core, over `work`. What
+/// records of virtual machines say counts only their own kernels' waiting.
+pub fn pressure<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let waited = || {
+        let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+        let total = text.lines().next().and_then(|line| line.rsplit('=').next()?.parse().ok());
+        Duration::from_micros(total.unwrap_or(0))
+    };
+    let (before, start) = (waited(), Instant::now());
+    let result = work();
+    let share = waited().saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64();
+    (result, share)
 }
