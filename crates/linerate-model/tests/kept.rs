@@ -1,8 +1,9 @@
 //! Documents that earlier builds printed read as what they say, and print the same again: JSON is what others
 //! rely on.
 //!
-//! The lines of `kept/` are of real runs, failures and servers, less the facts of the machine; nobody
-//! changes them. What a later build prints anew gets lines of its own.
+//! The lines of `kept/` are of real runs, failures and servers, less the facts of the machine. Their keys and figures
+//! are not changed; of their sentences, which are for people, one has a word of today (`report`). What a later build prints
+//! anew gets lines of its own. That these types are still filled, `crates/linerate/tests/program/kept.rs` shows.
 
 use linerate_model::record::{DoubtKind, ErrorKind, ErrorRecord, PlanRecord, RunRecord};
 use linerate_model::search::SearchDocument;

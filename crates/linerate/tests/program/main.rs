@@ -35,6 +35,7 @@ mod iperf3_face;
 mod iperf3_hostile;
 mod iperf3_server;
 mod keep;
+mod kept;
 mod keys;
 mod lab;
 mod lab_settings;

@@ -1,0 +1,57 @@
+//! What earlier builds measured is still in the documents: a test, a sweep, by the command of a kept document, has each
+//! key that the document has.
+
+use std::collections::BTreeSet;
+
+use crate::support::{Server, alone, linerate};
+use serde_json::Value;
+
+/// Of the machine, and not of what was measured on it; and cores that others left idle, which may be none.
+const OF_HOSTS: [&str; 3] = [".client.", ".server.", ".idle_cores"];
+
+/// The keys of a document that have a value, each with those above it; of a list those of all its elements.
+fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                keys(value, &format!("{at}.{key}"), all);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| keys(value, at, all)),
+        Value::Null => {}
+        _ => drop(all.insert(at.to_owned())),
+    }
+}
+
+fn of(document: &Value) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    keys(document, "", &mut all);
+    all.retain(|key| !OF_HOSTS.iter().any(|of| key.starts_with(of) || key.ends_with(of)));
+    all
+}
+
+#[test]
+fn what_was_measured_still_is() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let port = server.port.to_string();
+    let kept = [
+        include_str!("../../../linerate-model/tests/kept/records.jsonl"),
+        include_str!("../../../linerate-model/tests/kept/sweep.jsonl"),
+    ];
+    let documents = kept.iter().flat_map(|kept| kept.lines());
+    let documents = documents.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut again = 0;
+    for kept in documents.filter(|document| document["status"] == "complete") {
+        let words = kept["command"].as_array().expect("a command").iter().skip(1);
+        let mut words: Vec<&str> = words.filter_map(Value::as_str).collect();
+        if let Some(at) = words.iter().position(|word| *word == "-p") {
+            words[at + 1] = &port;
+        }
+        let ran = linerate(None, &words);
+        let gone: Vec<_> = of(&kept).difference(&of(&ran.record())).cloned().collect();
+        assert!(gone.is_empty(), "{words:?}: {gone:?}\n{}", ran.err);
+        again += 1;
+    }
+    assert_eq!(again, 12);
+}
