@@ -521,7 +521,8 @@ pub fn share(total: u64, streams: u16, index: u16) -> u64 {
     total / streams + u64::from(u64::from(index) < total % streams)
 }
 
-/// Where what both ends run is less than, or other than, what was asked.
+/// Where what both ends run is less than, or other than, what was asked. Part of the message and of the record, and in
+/// neither is there one: what cannot be had is refused, or told by a doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cut {
     /// What: `duration`, `window`, `engine`, `feature` …
@@ -534,12 +535,12 @@ pub struct Cut {
     pub why: String,
 }
 
-/// What both ends will run, and where that differs from what was asked.
+/// What both ends will run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgreedPlan {
     /// The plan that runs.
     pub plan: TestPlan,
-    /// Every difference from what was asked.
+    /// None; see [`Cut`].
     pub cuts: Vec<Cut>,
 }
 

@@ -54,7 +54,7 @@ pub struct RunRecord {
     pub found: Option<String>,
     /// What both ends ran.
     pub agreed: Option<PlanRecord>,
-    /// Where the two differ.
+    /// Nothing writes them; what differs is a doubt [`Degraded`](DoubtKind::Degraded).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<Cut>,
     /// The client's host.

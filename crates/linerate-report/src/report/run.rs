@@ -98,7 +98,7 @@ pub(super) fn add(
     rows(builder, source, record, place);
     let head = Head::new(record);
     let ending = Ending::new(record, &Table::new(record, UNBOUNDED));
-    let mut words = words(&head, &ending);
+    let mut words = words(&ending);
     match words_wanted {
         Words::All => {
             builder.words.extend(ending.headline.results.iter().map(|r| format!("{r}.")));
@@ -127,13 +127,12 @@ pub(super) fn add(
 }
 
 /// How it ended, what limited it, what to try, what to doubt.
-fn words(head: &Head, ending: &Ending) -> Vec<String> {
+fn words(ending: &Ending) -> Vec<String> {
     let broken = ending.broken.as_ref().map(|(word, text)| format!("This run is {word}: {text}"));
     let mut words: Vec<String> = broken.into_iter().collect();
     words.extend(ending.verdict.as_deref().map(capital));
     words.extend(ending.advice.iter().map(|a| format!("Try: {a}")));
     words.extend(ending.doubts.iter().map(|d| format!("Doubt: {d}")));
-    words.extend(head.cuts.iter().map(|c| format!("Not as asked: {c}")));
     words
 }
 

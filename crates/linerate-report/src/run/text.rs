@@ -55,7 +55,7 @@ impl Layout {
     }
 }
 
-/// Title and summary on one line where they fit, then the hosts and the cuts.
+/// Title and summary on one line where they fit, then the hosts.
 pub fn head(head: &Head, table: &Table, layout: Layout) -> String {
     let mut out = String::new();
     let title = layout.paint.apply(Tone::Label, &head.title);
@@ -69,9 +69,6 @@ pub fn head(head: &Head, table: &Table, layout: Layout) -> String {
     }
     for line in wrap(&head.hosts, layout.text_width(), "  ") {
         out.push_str(&format!("{}\n", layout.paint.apply(Tone::Dim, &line)));
-    }
-    for cut in &head.cuts {
-        layout.wrapped(&mut out, "not as asked: ", cut, Tone::Warn, 2);
     }
     out
 }

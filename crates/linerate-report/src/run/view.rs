@@ -22,8 +22,6 @@ pub struct Head {
     pub summary: String,
     /// The two hosts.
     pub hosts: String,
-    /// Where what runs differs from what was asked.
-    pub cuts: Vec<String>,
 }
 
 impl Head {
@@ -48,24 +46,7 @@ impl Head {
             None if plan.direction == PlanDirection::Discard => "nobody: send only".to_owned(),
             None => "unknown".to_owned(),
         };
-        Self {
-            title,
-            summary: summary(plan),
-            hosts: format!("{} → {far}", host(&record.client)),
-            cuts: record
-                .cuts
-                .iter()
-                .map(|cut| {
-                    format!(
-                        "{}: asked {}, runs with {}: {}",
-                        clean(&cut.what),
-                        clean(&cut.asked),
-                        clean(&cut.agreed),
-                        clean(&cut.why)
-                    )
-                })
-                .collect(),
-        }
+        Self { title, summary: summary(plan), hosts: format!("{} → {far}", host(&record.client)) }
     }
 }
 
