@@ -16,7 +16,7 @@ use std::num::NonZeroU16;
 use linerate_dialect::control::ControlError;
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
 use linerate_dialect::{Action, Conversation, Input};
-use linerate_model::plan::Traffic;
+use linerate_model::plan::{Traffic, Transport};
 use linerate_model::test_event::Cpu;
 use linerate_session::assemble::HostSamples;
 
@@ -649,6 +649,25 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The first stream of bytes that has a thread at both ends breaks under them.
+    fn reset_data(&mut self) {
+        let [client, server] = &self.sides;
+        let is_tcp = self.script.plans.iter().all(|p| p.traffic.transport() == Transport::Tcp);
+        let mut shared = client.threads.keys().filter(|s| server.threads.contains_key(s));
+        let stream = shared.next().copied().filter(|_| is_tcp);
+        self.struck = stream.is_some();
+        let Some(stream) = stream else { return };
+        let is_of = |event: &Event| matches!(event, Event::Piece(_, of, _) | Event::End(_, of) if *of == stream);
+        self.events.retain(|_, event| !is_of(event));
+        self.held.retain(|event| !is_of(event));
+        for place in [Place::Client, Place::Server] {
+            if let Some(thread) = self.side(place).threads.get_mut(&stream) {
+                thread.reset();
+            }
+            self.wake(place, stream);
+        }
+    }
+
     fn strike(&mut self) {
         let fault = self.script.fault.1;
         self.story.push(format!("{} {fault:?}", self.now));
@@ -683,6 +702,7 @@ impl<'a> World<'a> {
                     self.events.retain(|_, event| !matches!(event, Event::Control(..)));
                 }
             }
+            Fault::DataReset => self.reset_data(),
             Fault::Stopped(place) if !self.over(place) => {
                 self.input(place, Input::Shutdown(linerate_dialect::SHUTTING_DOWN))
             }

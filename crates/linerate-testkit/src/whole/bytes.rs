@@ -138,6 +138,8 @@ pub(super) struct Receiving {
     reported: usize,
     /// Nothing more comes.
     pub(super) closed: bool,
+    /// The kernel said so by an error.
+    pub(super) reset: bool,
 }
 
 impl Receiving {
@@ -150,6 +152,7 @@ impl Receiving {
             interval_ns: plan.interval.0,
             reported: 0,
             closed: false,
+            reset: false,
         }
     }
 
@@ -179,10 +182,14 @@ impl Receiving {
         let sent = shared.peer_sent.get(&stream).filter(|_| outlives);
         let all = sent.is_some_and(|sent| account.bytes() >= *sent);
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
-        if self.closed || all || drained {
+        if self.closed || self.reset || all || drained {
             let Some(account) = self.account.take() else { return Step::Wait(None) };
-            let error = (drained && !outlives && !self.closed)
-                .then(|| "the stream did not end by itself".into());
+            let ends = outlives && shared.stopped_ns.is_some();
+            let error = match (self.reset, self.closed) {
+                (true, _) => (!ends).then(|| "receiving failed: it was reset".into()),
+                (_, true) => None,
+                _ => (drained && !outlives).then(|| "the stream did not end by itself".into()),
+            };
             let report = account.finish(&around);
             let engine = "made up".into();
             return done(stream, Report::Recv(RecvReport { engine, error, ..report }));

@@ -1,4 +1,5 @@
-//! Data threads as steps that are given the time: what `linerate-runner`'s do, without a kernel.
+//! Data threads as steps that are given the time: what those of `linerate-data` do, written anew without a kernel. Only
+//! pacer, accounting and framing are the same code.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -153,6 +154,14 @@ impl Thread {
             Self::Ask(thread) => thread.broken = true,
             Self::Answer(thread) => thread.closed = true,
             Self::Send(_) | Self::Receive(_) => {}
+        }
+    }
+
+    /// The stream is reset.
+    pub(super) fn reset(&mut self) {
+        match self {
+            Self::ReceiveBytes(thread) => thread.reset = true,
+            other => other.close(),
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct Truth {
     pub delivered: BTreeSet<u64>,
     /// Taken a second time.
     pub doubled: u64,
+    /// Taken, for the first time, after one that was sent later.
+    pub reordered: u64,
     /// Bytes of a TCP stream that entered the network, warm-up included …
     pub written: u64,
     /// … and that a receiver took.
@@ -57,6 +59,10 @@ pub struct Truth {
 impl Truth {
     /// A datagram that a receiver took.
     pub(super) fn deliver(&mut self, number: Option<u64>) {
-        self.doubled += number.map_or(0, |number| u64::from(!self.delivered.insert(number)));
+        let Some(number) = number else { return };
+        let was_overtaken = self.delivered.last().is_some_and(|last| number < *last);
+        let is_new = self.delivered.insert(number);
+        self.doubled += u64::from(!is_new);
+        self.reordered += u64::from(is_new && was_overtaken);
     }
 }

@@ -39,6 +39,8 @@ pub enum Fault {
     Cut,
     /// The control connection ends at both ends; data goes on.
     Reset,
+    /// A data connection is reset, and the threads of both its ends live.
+    DataReset,
     /// An end is stopped.
     Stopped(Place),
     /// Bytes that are no message reach an end.
