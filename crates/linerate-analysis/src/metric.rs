@@ -241,7 +241,7 @@ pub const METRICS: &[Metric] = &[
     .column("delay_p99_s"),
     metric(
         ("retransmits", "segments", Lower),
-        "TCP segments sent again",
+        "TCP segments retransmitted",
         "/sender/tcp/retransmits",
     )
     .column("retransmits")

@@ -41,7 +41,7 @@ pub struct UdpArgs {
     #[command(flatten)]
     #[serde(flatten)]
     way: Way,
-    /// Send only: nobody has to answer. Counts what the kernel took and what the device sent.
+    /// Send only: nobody has to answer. Counts what the kernel took and what the NIC sent.
     #[arg(long, alias = "discard", help_heading = "Where")]
     send_only: bool,
     #[command(flatten)]

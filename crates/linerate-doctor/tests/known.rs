@@ -483,7 +483,7 @@ fn what_is_not_told_is_unknown_with_the_reason_and_never_a_finding() {
     let grave: Vec<_> = found.findings.iter().map(|f| f.id.as_str()).collect();
     assert_eq!(grave, [] as [&str; 0]);
     assert!(
-        found.unknown.iter().all(|u| u.why == linerate_model::doctor::UNTOLD),
+        found.unknown.iter().all(|u| u.why == linerate_model::doctor::NOT_REPORTED),
         "{:#?}",
         found.unknown
     );

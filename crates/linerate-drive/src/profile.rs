@@ -6,7 +6,7 @@ use std::time::Duration;
 use linerate_analysis::profile::{complete, difference, work};
 use linerate_ask::profile::{BESIDE_KNEE, ProfileArgs, Sampling, Tested, at_rate};
 use linerate_ask::{Asked, usage};
-use linerate_host::profile::{self as sampled, Refused, Sampler, Wish};
+use linerate_host::profile::{self as sampled, Refused, SampleOptions, Sampler};
 use linerate_model::profile::{
     Difference, FORMAT, HostProfile, Knee, Profile, ProfileDocument, Scope, Unsampled,
 };
@@ -205,7 +205,7 @@ fn here(
         .cycles()
         .map(|cycles| if cycles { sampled::Event::Cycles } else { sampled::Event::Clock });
     // From this thread: it starts those of the test.
-    let opened = sampled::open(Wish { scope: sampling.scope(), event });
+    let opened = sampled::open(SampleOptions { scope: sampling.scope(), event });
     let sampler = opened.and_then(|opened| opened.start().map_err(failed));
     let mut watch =
         Watch { inner: env.watcher, sampler: sampler.as_ref().ok(), clock: env.clock, begun: None };
@@ -225,7 +225,7 @@ fn far_begins(request: &Request, stop: &Stop) -> Result<Remote, Unsampled> {
     let (Target::Host { name, port }, Some(key)) = (&request.target, &request.key) else {
         return Err(Unsampled {
             host: TestEnd::Server,
-            why: "the far host's CPUs were not sampled: without a key only this host is".to_owned(),
+            why: "the server's CPUs were not sampled: without a key only this host is".to_owned(),
             hints: vec![
                 "--key-file, and `linerate serve --key-file FILE --allow-settings --allow-profile` there".to_owned(),
             ],
@@ -254,7 +254,7 @@ fn far_begins(request: &Request, stop: &Stop) -> Result<Remote, Unsampled> {
 fn far_error(error: ErrorRecord) -> Unsampled {
     Unsampled {
         host: TestEnd::Server,
-        why: format!("the far host's CPUs were not sampled: {}: {}", error.what, error.why),
+        why: format!("the server's CPUs were not sampled: {}: {}", error.what, error.why),
         hints: error.hints,
     }
 }

@@ -133,7 +133,7 @@ pub struct Place {
 
 /// A knob that is about to be turned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct Turn {
     /// Which.
     pub knob: Knob,
     /// Its value now.
@@ -173,7 +173,7 @@ pub enum Record {
         /// Where.
         place: Place,
         /// What.
-        wishes: Vec<Wish>,
+        wishes: Vec<Turn>,
         /// Every other knob that may move with it, with its value now: what does is known only
         /// when it is done, and its writer may die before that.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -67,7 +67,7 @@ pub(crate) fn head(document: &DoctorDocument) -> String {
 /// Whose it is, where there are two.
 pub(crate) fn place(document: &DoctorDocument, host: TestEnd) -> String {
     match (host, &document.far) {
-        (TestEnd::Server, _) => "far host: ".to_owned(),
+        (TestEnd::Server, _) => "server: ".to_owned(),
         (TestEnd::Client, Some(_)) => "here: ".to_owned(),
         (TestEnd::Client, None) => String::new(),
     }
@@ -242,8 +242,8 @@ mod tests {
 
         note     here: no program[2J keeps the clock
 
-        unknown  far host: nic.ring, nic.numa: untold
-        unknown  far host: far.facts: it speaks iperf3
+        unknown  server: nic.ring, nic.numa: untold
+        unknown  server: far.facts: it speaks iperf3
 
         found    1 problem, 0 warnings, 1 note in 118 checks; 3 could not be made
         ");

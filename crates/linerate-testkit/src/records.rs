@@ -378,7 +378,7 @@ pub fn tcp() -> RunRecord {
     record.verdict = Some(Verdict {
         limit: Limit::TcpCongestion,
         because: vec![
-            "17 segments were sent again and the congestion window stayed at 1.48 MB \
+            "17 segments were retransmitted and the congestion window stayed at 1.48 MB \
                        while 98 % of the time the receiver had room"
                 .into(),
         ],

@@ -25,7 +25,7 @@ const CARRIED: &[(&str, &str)] = &[
         "Datagrams among the lost that this host's receive buffers dropped",
     ),
     ("sent_datagrams", "Datagrams that tests sent from here"),
-    ("retransmitted_segments", "TCP segments that tests sent again from here"),
+    ("retransmitted_segments", "TCP segments that tests retransmitted from here"),
     ("answered_requests", "Requests of request/response tests that were answered"),
 ];
 const RECEIVED: &str = "received_bytes";

@@ -42,7 +42,7 @@ impl Output {
                     Row::Send(send) => {
                         let (datagrams, refused) =
                             (send.counts.datagrams, send.counts.refused_locally);
-                        write!(self.text, ", {datagrams} datagrams, {refused} refused by this host")
+                        write!(self.text, ", {datagrams} datagrams, {refused} local send errors")
                     }
                     Row::Recv(recv) => {
                         let counts = &recv.counts;
@@ -50,7 +50,7 @@ impl Output {
                         write!(
                             self.text,
                             ", lost {} of {} datagrams ({here} in this host's socket buffer), \
-                             {} twice, {} out of order",
+                             {} dup, {} out of order",
                             counts.lost, counts.expected, counts.duplicates, counts.reordered
                         )
                     }

@@ -25,7 +25,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check {
         id: "tcp.timestamps",
         judge: |case| {
-            let why = "round trips of segments that were sent again are not measured";
+            let why = "round trips of retransmitted segments are not measured";
             switch(case, "net.ipv4.tcp_timestamps", Note, why, "RFC 7323 section 3")
         },
     },

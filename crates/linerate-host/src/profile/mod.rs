@@ -54,7 +54,7 @@ impl Event {
 
 /// What is asked for; `None` takes the best that there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct SampleOptions {
     /// What is sampled: whole cores, and where that is not permitted, threads.
     pub scope: Option<Scope>,
     /// What drives it: cycles, and where there is no such counter, the clock.
@@ -116,7 +116,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// When nothing can be sampled.
-pub fn open(wish: Wish) -> Result<Opened, Refused> {
+pub fn open(wish: SampleOptions) -> Result<Opened, Refused> {
     let (rings, notes) = open_best(wish)?;
     Ok(Opened { rings, notes, symbols: Symbols::default() })
 }
@@ -259,7 +259,7 @@ fn keep(mut rings: Rings, orders: &mpsc::Receiver<Order>) {
 }
 
 /// The best that may be opened, and what is to be said of it.
-fn open_best(wish: Wish) -> Result<(Rings, Vec<String>), Refused> {
+fn open_best(wish: SampleOptions) -> Result<(Rings, Vec<String>), Refused> {
     let scopes = wish.scope.map_or(vec![Scope::Cores, Scope::Threads], |scope| vec![scope]);
     let mut first = None;
     for scope in scopes {
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn what_a_thread_does_is_seen_under_its_name() {
         for scope in [Scope::Threads, Scope::Cores] {
-            let wish = Wish { scope: Some(scope), event: Some(Event::Clock) };
+            let wish = SampleOptions { scope: Some(scope), event: Some(Event::Clock) };
             let mut sampler = match open(wish) {
                 Ok(opened) => opened.start().unwrap(),
                 Err(refused) => {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::undo::{Held, Knob, Turned, Wish};
+use linerate_model::undo::{Held, Knob, Turn, Turned};
 
 use super::reading::{Now, Reading, Values};
 
 /// What is asked to be other than it is.
-pub(super) fn wishes(before: &Values, asked: &[(Knob, String)]) -> Vec<Wish> {
+pub(super) fn wishes(before: &Values, asked: &[(Knob, String)]) -> Vec<Turn> {
     let wish = |(knob, asked): &(Knob, String)| {
         let before = before.get(knob)?;
-        (before != asked && !already(knob, before, asked)).then(|| Wish {
+        (before != asked && !already(knob, before, asked)).then(|| Turn {
             knob: knob.clone(),
             before: before.clone(),
             asked: asked.clone(),
@@ -28,7 +28,7 @@ pub(super) fn already(knob: &Knob, now: &str, asked: &str) -> bool {
 }
 
 /// What may move with a change beside what is asked for.
-pub(super) fn beside(before: &Values, wishes: &[Wish]) -> Vec<Held> {
+pub(super) fn beside(before: &Values, wishes: &[Turn]) -> Vec<Held> {
     let asked: BTreeSet<&Knob> = wishes.iter().map(|wish| &wish.knob).collect();
     before
         .iter()

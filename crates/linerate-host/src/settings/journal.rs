@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_model::undo::{self, Damage, Held, Knob, Place, Record, Turned, Wish};
+use linerate_model::undo::{self, Damage, Held, Knob, Place, Record, Turn, Turned};
 
 /// The calls that must not fail unnoticed, so that tests can let each of them fail.
 pub(crate) trait Disk: Send {
@@ -186,7 +186,7 @@ impl Journal {
 
     /// Announces a change, and what may move with it. When this returns without an error, the disk
     /// knows how to undo it.
-    pub(crate) fn announce(&mut self, wishes: Vec<Wish>, around: Vec<Held>) -> Result<u64, String> {
+    pub(crate) fn announce(&mut self, wishes: Vec<Turn>, around: Vec<Held>) -> Result<u64, String> {
         self.last = self.last.saturating_add(1);
         let record = Record::Change { id: self.last, place: self.place.clone(), wishes, around };
         // Its name must be on the disk as well as its content.

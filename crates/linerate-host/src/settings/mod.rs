@@ -25,7 +25,7 @@ use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SideEffect,
 };
-use linerate_model::undo::{self, Knob, Place, Record, Turned, Undo, Wish};
+use linerate_model::undo::{self, Knob, Place, Record, Turn, Turned, Undo};
 use nix::net::if_::if_indextoname;
 
 use self::change::{already, beside, differences, wishes};
@@ -242,7 +242,7 @@ impl SettingsGuard {
         refused: &[(Knob, String)],
     ) -> (Outcome, Option<String>) {
         let Change { id, wishes, turned, after } = change;
-        let holds = |wish: &Wish| {
+        let holds = |wish: &Turn| {
             after.get(&wish.knob).is_some_and(|now| already(&wish.knob, now, &wish.asked))
         };
         if wishes.iter().all(holds) {
@@ -277,7 +277,7 @@ impl SettingsGuard {
     }
 
     /// Whether asking for the same before `id` made what the knob is now.
-    fn rounds_to(&self, wish: &Wish, id: u64) -> bool {
+    fn rounds_to(&self, wish: &Turn, id: u64) -> bool {
         let records = self.journal.records();
         let asked = |record: &&Record| match record {
             Record::Change { id: of, wishes, .. } => {
@@ -368,7 +368,7 @@ fn error(kind: ErrorKind, what: &str, why: impl Into<String>, hint: &str) -> Err
 struct Change<'a> {
     /// In the journal.
     id: u64,
-    wishes: &'a [Wish],
+    wishes: &'a [Turn],
     turned: &'a [Turned],
     after: &'a Values,
 }

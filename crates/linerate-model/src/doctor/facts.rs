@@ -10,7 +10,7 @@ use serde_with_macros::skip_serializing_none;
 use crate::host::HostFacts;
 
 /// Why most of a far host is unknown.
-pub const UNTOLD: &str = "the far host's server does not tell it";
+pub const NOT_REPORTED: &str = "the server does not report it";
 
 /// Something that is known, or why it is not; what nobody told is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ impl<T> Fact<T> {
 
 impl<T> Default for Fact<T> {
     fn default() -> Self {
-        Self::Unknown(UNTOLD.to_owned())
+        Self::Unknown(NOT_REPORTED.to_owned())
     }
 }
 
@@ -103,7 +103,7 @@ impl HostDetails {
     /// # Errors
     /// Why it is not known.
     pub fn sysctl(&self, name: &str) -> Result<&str, String> {
-        self.sysctls.get(name).ok_or_else(|| UNTOLD.to_owned())?.get().map(String::as_str)
+        self.sysctls.get(name).ok_or_else(|| NOT_REPORTED.to_owned())?.get().map(String::as_str)
     }
 
     /// The same, but for the name of an interface that is not letters, digits, `.`, `_`, `-`, `@` and `:` alone, or is

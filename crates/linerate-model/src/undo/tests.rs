@@ -16,7 +16,7 @@ fn ring() -> Knob {
 }
 
 fn change(id: u64, knob: Knob, before: &str, asked: &str) -> Record {
-    let wishes = vec![Wish { knob, before: before.into(), asked: asked.into() }];
+    let wishes = vec![Turn { knob, before: before.into(), asked: asked.into() }];
     Record::Change { id, place: here(), wishes, around: vec![] }
 }
 

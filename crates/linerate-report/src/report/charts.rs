@@ -162,7 +162,7 @@ fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
     let again = values(at, |f| f.tcp()?.retransmits.map(|r| r as f64));
     let total: f64 = again.iter().flatten().sum();
     Chart::new(format!("Round trip and congestion window over time{suffix}"), format!(
-            "The smoothed round trip was {}, the congestion window {}; {total} segments were sent again.",
+            "The smoothed round trip was {}, the congestion window {}; {total} segments were retransmitted.",
             span(&rtt, number::seconds),
             span(&window, |w| number::bytes(w as u64))
         ), (time(), Axis::from_zero("smoothed round trip", Unit::Seconds)), x.to_vec(), vec![

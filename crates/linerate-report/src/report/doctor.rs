@@ -95,7 +95,7 @@ fn unknown(document: &DoctorDocument) -> Vec<String> {
     let mut known = BTreeMap::new();
     let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for one in &document.unknown {
-        let host = if one.host == TestEnd::Server { "far host" } else { "here" };
+        let host = if one.host == TestEnd::Server { "server" } else { "here" };
         let at = *known.entry((host, one.why.as_str())).or_insert(reasons.len());
         match reasons.get_mut(at) {
             Some((.., ids)) => ids.push(&one.id),

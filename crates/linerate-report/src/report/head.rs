@@ -174,7 +174,7 @@ pub(super) fn table(mut rows: Vec<Headline>) -> Table {
     }
     let kinds = distinct(rows.iter().map(|r| r.kind));
     let columns = match kinds.as_slice() {
-        ["run"] => "run|received|lost or sent again|limited by",
+        ["run"] => "run|received|lost or retrans|limited by",
         ["setting"] => "setting|mean|against the baseline|verdict",
         ["goal"] => "goal|holds up to|at most lost|limited by",
         ["direction"] => "direction|most received|lost there|limited by",

@@ -234,7 +234,7 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
         let again = flow.tcp().and_then(|t| t.retransmits);
         let beside = match (flow.lost_ratio(), again) {
             (Some(lost), _) => number::loss(lost),
-            (None, Some(again)) => format!("{} sent again", number::integer(again)),
+            (None, Some(again)) => format!("{} retrans", number::integer(again)),
             (None, None) => number::ABSENT.to_owned(),
         };
         // What UDP was asked to send says nothing about what TCP could.

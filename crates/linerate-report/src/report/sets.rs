@@ -333,15 +333,15 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
         add(receiver.dropped_receiver, "socket");
         if let Some(host) = &receiver.host {
             add(host.softnet_dropped, "backlog");
-            add(host.nic_rx_dropped, "device");
+            add(host.nic_rx_dropped, "NIC");
         }
     }
     if let Some(sender) = flow.sender {
-        add(sender.refused_locally, "refused");
-        add(flow.tcp().and_then(|t| t.retransmits), "sent again");
+        add(sender.refused_locally, "local send errors");
+        add(flow.tcp().and_then(|t| t.retransmits), "retrans");
         if let Some(host) = &sender.host {
             add(host.qdisc_dropped, "queue");
-            add(host.nic_tx_dropped, "device at the sender");
+            add(host.nic_tx_dropped, "sender's NIC");
         }
     }
     // Their kinds; the sentences stand with the run.

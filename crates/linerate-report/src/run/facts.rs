@@ -219,7 +219,7 @@ pub(super) fn held_back(tcp: &TcpFigures) -> impl Iterator<Item = String> {
     ];
     limits.into_iter().filter_map(|(ratio, by)| {
         let percent = number::cpu(ratio.filter(|&r| r >= 0.01)? * 100.0);
-        Some(format!("{percent} of the time held back by {by}"))
+        Some(format!("{percent} of the time limited by {by}"))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Samples of this host's CPUs for a controller. The kernel is asked when the server starts, before it gives its
 //! rights up; what comes later only switches on and off what was opened then.
 
-use linerate_host::profile::{self, Opened, Sampler, Wish};
+use linerate_host::profile::{self, Opened, SampleOptions, Sampler};
 use linerate_model::doubt::TestEnd;
 use linerate_model::exit::Exit;
 use linerate_model::profile::{HostProfile, Scope};
@@ -31,7 +31,7 @@ impl Sampling {
             return Self::Forbidden;
         }
         // Whole cores: the threads of tests are not those that the calling one starts.
-        match profile::open(Wish { scope: Some(Scope::Cores), event: None }) {
+        match profile::open(SampleOptions { scope: Some(Scope::Cores), event: None }) {
             Ok(opened) => Self::Opened(Box::new(opened.with_names())),
             Err(refused) => {
                 let what = "cannot sample the CPUs of this host";

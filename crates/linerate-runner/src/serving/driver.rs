@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
-use super::listen::{self, DataPort, Wish};
+use super::listen::{self, DataPort, PortOptions};
 use crate::admission::Slot;
 use crate::data::Streams;
 use crate::data::{self, Early, Shared, Sign, StopOnDrop, StreamSocket};
@@ -34,8 +34,8 @@ pub(crate) trait Guest: Send {
     fn announce(&mut self, _sockets: &[&StreamSocket]) {}
 
     /// What it asks of a stream's data port of its own.
-    fn wish(&self, _stream: u16) -> Wish {
-        Wish::default()
+    fn wish(&self, _stream: u16) -> PortOptions {
+        PortOptions::default()
     }
 
     /// The thread of a stream is about to start on this socket.

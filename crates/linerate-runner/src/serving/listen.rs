@@ -17,7 +17,7 @@ use crate::loan::{Lent, Loan, Loans};
 
 /// What a dialect asks of a data port of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct PortOptions {
     /// Its number, if it is free.
     pub(crate) port: Option<NonZeroU16>,
     /// The peer's own, where the stream is open without a datagram of its.
@@ -44,7 +44,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) async fn connect(
     (local, peer): (SocketAddr, SocketAddr),
     transport: Transport,
-    wish: &Wish,
+    wish: &PortOptions,
 ) -> std::io::Result<StreamSocket> {
     let peer = with_port(peer, wish.port.map_or(0, NonZeroU16::get));
     let local = with_port(local, 0);
@@ -71,7 +71,11 @@ pub(crate) async fn connect(
     connected.map_err(|e| std::io::Error::new(e.kind(), format!("to {peer}: {e}")))
 }
 
-async fn once(local: SocketAddr, peer: SocketAddr, wish: &Wish) -> std::io::Result<StreamSocket> {
+async fn once(
+    local: SocketAddr,
+    peer: SocketAddr,
+    wish: &PortOptions,
+) -> std::io::Result<StreamSocket> {
     let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
     // A wish: what the kernel refuses does not end the test.
     let _ = sys::set_tcp(&socket, local.is_ipv6(), &wish.options);
@@ -95,7 +99,7 @@ impl DataPort {
     pub(crate) fn open(
         (local, peer): (SocketAddr, IpAddr),
         transport: Transport,
-        wish: &Wish,
+        wish: &PortOptions,
     ) -> std::io::Result<Self> {
         let at = |port: u16| Self::at(with_port(local, port), transport, wish);
         match wish.port.map(|port| (port, at(port.get()))) {
@@ -114,7 +118,7 @@ impl DataPort {
     fn at(
         local: SocketAddr,
         transport: Transport,
-        Wish { options, .. }: &Wish,
+        PortOptions { options, .. }: &PortOptions,
     ) -> std::io::Result<Self> {
         match transport {
             Transport::Udp => {
@@ -157,7 +161,7 @@ impl DataPort {
 
     /// The stream, once `peer` opens it; strangers are not heard. Over UDP the first datagram, which opens
     /// it, stays for the receiver; one that is open to `port` needs none. Of a door, what came meanwhile as well.
-    pub(crate) async fn stream(self, peer: IpAddr, wish: &Wish) -> std::io::Result<Lent> {
+    pub(crate) async fn stream(self, peer: IpAddr, wish: &PortOptions) -> std::io::Result<Lent> {
         let is_peer = |address: SocketAddr| sys::plain(address).ip() == peer;
         let stream = match (self, wish.peer_port) {
             (Self::Lent(loan), _) => return loan.stream().await,
@@ -207,13 +211,15 @@ mod tests {
     #[tokio::test]
     async fn of_datagrams_only_the_peers_open_the_stream() {
         let port =
-            DataPort::open(((PEER, 0).into(), PEER), Transport::Udp, &Wish::default()).unwrap();
+            DataPort::open(((PEER, 0).into(), PEER), Transport::Udp, &PortOptions::default())
+                .unwrap();
         let to = (PEER, port.number().unwrap().get());
         let stranger = StdSocket::bind((STRANGER, 0)).unwrap();
         let peer = StdSocket::bind((PEER, 0)).unwrap();
         stranger.send_to(b"stranger", to).unwrap();
         peer.send_to(b"first", to).unwrap();
-        let Ok((StreamSocket::Udp(socket, None), _)) = port.stream(PEER, &Wish::default()).await
+        let Ok((StreamSocket::Udp(socket, None), _)) =
+            port.stream(PEER, &PortOptions::default()).await
         else {
             panic!()
         };
@@ -230,7 +236,8 @@ mod tests {
     #[tokio::test]
     async fn of_connections_only_the_peers_is_the_stream() {
         let port =
-            DataPort::open(((PEER, 0).into(), PEER), Transport::Tcp, &Wish::default()).unwrap();
+            DataPort::open(((PEER, 0).into(), PEER), Transport::Tcp, &PortOptions::default())
+                .unwrap();
         let to: SocketAddr = (PEER, port.number().unwrap().get()).into();
         let stranger =
             socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -238,7 +245,8 @@ mod tests {
         stranger.connect(&to.into()).unwrap();
         let mut peer = TcpStream::connect(to).unwrap();
         peer.write_all(b"x").unwrap();
-        let Ok((StreamSocket::Tcp(mut stream), _)) = port.stream(PEER, &Wish::default()).await
+        let Ok((StreamSocket::Tcp(mut stream), _)) =
+            port.stream(PEER, &PortOptions::default()).await
         else {
             panic!()
         };
@@ -256,7 +264,8 @@ mod tests {
         drop(free);
         // As doors share theirs with the sockets of streams.
         let _door = sys::udp_socket((PEER, port).into()).unwrap();
-        let wish = |exact| Wish { port: NonZeroU16::new(port), exact, ..Wish::default() };
+        let wish =
+            |exact| PortOptions { port: NonZeroU16::new(port), exact, ..PortOptions::default() };
         let open = |exact| DataPort::open(((PEER, 0).into(), PEER), Transport::Udp, &wish(exact));
         assert_ne!(open(false).unwrap().number().unwrap().get(), port);
         let refused = open(true).err().expect("the port is taken");

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 use self::plan::{Refusal, plan};
 use super::driver::{Driver, Guest, Setup};
-use super::listen::Wish;
+use super::listen::PortOptions;
 use crate::admission::Slot;
 use crate::control::{read_out, write_bytes};
 use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
@@ -251,7 +251,7 @@ struct Ports {
 }
 
 impl Guest for Ports {
-    fn wish(&self, _: u16) -> Wish {
+    fn wish(&self, _: u16) -> PortOptions {
         let plan = &self.agreed.plan;
         let options = sys::TcpOptions {
             window: plan.window,
@@ -266,12 +266,12 @@ impl Guest for Ports {
         let peer_port = self.request.peer_port.filter(|_| hears);
         // With or without data.
         let connections = self.request.connections.then_some(self.request.sizes.is_some());
-        Wish {
+        PortOptions {
             port,
             peer_port,
             connections,
             options: tcp_options(plan, options),
-            ..Wish::default()
+            ..PortOptions::default()
         }
     }
 

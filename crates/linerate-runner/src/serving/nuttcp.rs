@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 use self::plan::{plan, refuse};
 use super::driver::{Driver, Guest, Setup};
-use super::listen::Wish;
+use super::listen::PortOptions;
 use crate::admission::Slot;
 use crate::control::{read_out, write_bytes};
 use crate::data::{Shared, Sign, StreamSocket, Streams, tcp_options};
@@ -237,7 +237,7 @@ struct Ports {
 }
 
 impl Guest for Ports {
-    fn wish(&self, stream: u16) -> Wish {
+    fn wish(&self, stream: u16) -> PortOptions {
         let plan = &self.agreed.plan;
         let options = sys::TcpOptions {
             window: plan.window,
@@ -250,7 +250,13 @@ impl Guest for Ports {
         let port = first.checked_add(stream).and_then(NonZeroU16::new);
         let lent = port.filter(|port| self.doors.contains(&port.get()));
         let loans = lent.map(|_| Arc::clone(&self.loans));
-        Wish { port, exact: true, loans, options: tcp_options(plan, options), ..Wish::default() }
+        PortOptions {
+            port,
+            exact: true,
+            loans,
+            options: tcp_options(plan, options),
+            ..PortOptions::default()
+        }
     }
 
     fn watch(&mut self, control: &TcpStream) {

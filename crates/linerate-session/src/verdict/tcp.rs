@@ -170,7 +170,7 @@ impl Case<'_> {
         let more = self.more_streams().filter(|_| !queue);
         let (limit, because, look) = if retransmits > 0 {
             let because = format!(
-                "{retransmits} segments were sent again, the congestion window was {} bytes in the mean; {arrived}",
+                "{retransmits} segments were retransmitted, the congestion window was {} bytes in the mean; {arrived}",
                 tcp.cwnd_bytes.unwrap_or(0)
             );
             let look = format!("udp --rate {}: shows the loss itself", rate_below(rate));

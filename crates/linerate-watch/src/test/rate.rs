@@ -34,7 +34,7 @@ impl Rate {
         let fixed = if plan.protocol != TrafficKind::Udp {
             Some("only the rate of a UDP test can be changed while it runs")
         } else if plan.direction == PlanDirection::Reverse {
-            Some("the server sends in this test: the rate is the far end's")
+            Some("the server sends in this test: the rate is the server's")
         } else {
             None
         };
@@ -146,7 +146,7 @@ mod tests {
         let mut agreed = record.asked.clone();
         agreed.direction = PlanDirection::Reverse.into();
         record.agreed = Some(agreed);
-        assert!(Rate::of(&record).turn(Turn::Down, None).unwrap_err().contains("the far end's"));
+        assert!(Rate::of(&record).turn(Turn::Down, None).unwrap_err().contains("the server's"));
         for record in [records::tcp(), records::rr()] {
             assert!(Rate::of(&record).turn(Turn::Down, Some(1e9)).unwrap_err().contains("UDP"));
         }

@@ -186,7 +186,7 @@ fn documents_of_iperf3_are_runs_or_the_runs_of_a_setting() {
         text.contains("# TCP and UDP at 100.0 Mbit/s: here → 192.0.2.7, 2026-11-23 00:33 UTC"),
         "{text}"
     );
-    assert!(text.contains("| 9.500 Gbit/s | 7 sent again |"), "{text}");
+    assert!(text.contains("| 9.500 Gbit/s | 7 retrans |"), "{text}");
     assert!(text.contains("| 100.0 Mbit/s | 2.00 % |"), "{text}");
     let many = |rates: [f64; 4]| rates.map(|r| iperf3(r, "TCP").to_string()).concat();
     fs::write(folder.join("a.json"), many([9.5e9, 9.4e9, 9.6e9, 9.5e9])).unwrap();

@@ -171,8 +171,8 @@ fn journal(state: &Scratch, place: Place) -> Journal {
     Journal::open(&state.0, place, Box::<RealDisk>::default()).unwrap()
 }
 
-fn wish(core: u32) -> Wish {
-    Wish { knob: Knob::Governor(core), before: "a".into(), asked: "b".into() }
+fn wish(core: u32) -> Turn {
+    Turn { knob: Knob::Governor(core), before: "a".into(), asked: "b".into() }
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn only_the_headline() {
     ");
     insta::assert_snapshot!(quiet(&records::tcp()), @"
     926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
-    limited by loss and TCP's congestion control: 17 segments were sent again and
+    limited by loss and TCP's congestion control: 17 segments were retransmitted and
       the congestion window stayed at 1.48 MB while 98 % of the time the receiver
       had room.
     try: --congestion bbr
@@ -242,12 +242,12 @@ fn tcp() {
       3 s   941.6 M   941.0 M        3  12.4 ms  1.477 MB      8/9    31/44  ███
     total   926.1 M   941.0 M       17  12.4 ms  1.477 MB      8/9    31/44  ███
 
-    tcp  cubic · RTT max 13.1 ms · cwnd 1.477 MB · 2.0 % of the time held back by
-         the receiver's window
+    tcp  cubic · RTT max 13.1 ms · cwnd 1.477 MB · 2.0 % of the time limited by the
+         receiver's window
     cpu  client 8.0 % of core 0 · server 31 % of core 3 (12 % softirq)
 
     926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
-    limited by loss and TCP's congestion control: 17 segments were sent again and
+    limited by loss and TCP's congestion control: 17 segments were retransmitted and
       the congestion window stayed at 1.48 MB while 98 % of the time the receiver
       had room.
     try: --congestion bbr
@@ -262,11 +262,11 @@ fn tcp() {
       3 s  951.2 M   941.6 M   941.0 M        3  12.4 ms  11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
     total  929.3 M   926.1 M   941.0 M       17  12.4 ms  11.9 ms  1.477 MB     2.0 %      8/9    31/44  ███
 
-    tcp  cubic · RTT max 13.1 ms · cwnd 1.477 MB · 2.0 % of the time held back by the receiver's window
+    tcp  cubic · RTT max 13.1 ms · cwnd 1.477 MB · 2.0 % of the time limited by the receiver's window
     cpu  client 8.0 % of core 0 · server 31 % of core 3 (12 % softirq)
 
     926.1 Mbit/s received · 17 retransmits · RTT 12.4 ms (min 11.9 ms)
-    limited by loss and TCP's congestion control: 17 segments were sent again and the congestion window stayed at 1.48 MB
+    limited by loss and TCP's congestion control: 17 segments were retransmitted and the congestion window stayed at 1.48 MB
       while 98 % of the time the receiver had room.
     try: --congestion bbr
     ");
