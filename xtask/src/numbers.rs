@@ -61,6 +61,17 @@ const ROWS: &[Row] = &[
     row("clock readings outside runner, data and engine", 0, 0, Less, Whole, |t| {
         sum(t.clocks().map(|f| f.clocks))
     }),
+    // As `Stopwatch`, a date or the time of day from linerate-runner's `clock`: the binary's screens, logs and waits.
+    row("clock readings by way of runner's", 0, 29, Less, Whole, |t| {
+        let others = t.crates.iter().filter(|c| !MAY_READ_CLOCKS.contains(&&*c.name));
+        sum(others.flat_map(|c| &c.files).map(|f| f.clocks_of_runner))
+    }),
+    // Its data threads need two hosts' kernels, or a binary: tests of the program are not counted here.
+    row("tests of runner to its code", 40, 39, More, Ratio, |t| {
+        let runner = || t.crates.iter().filter(|c| c.name == "linerate-runner");
+        let tests = runner().map(|c| c.test_lines).sum::<usize>();
+        share(tests, runner().map(Crate::lines).sum(), 100)
+    }),
     row("tests of runner, data and dialect to their code", 40, 41, More, Ratio, |t| {
         let both = || t.crates.iter().filter(|c| CONVERSING.contains(&&*c.name));
         let tests = both().map(|c| c.test_lines).sum::<usize>() + t.whole_tests;
@@ -73,6 +84,17 @@ const ROWS: &[Row] = &[
         counts.sort_unstable();
         counts.get(counts.len() / 2).map_or(0, |count| whole(*count))
     }),
+    // Those of a test are in each protocol, and what is called like a member that many types have (`plan`, `bytes`) is
+    // found too often: the most, over 100, says nothing.
+    row("options named in more than 5 files", 0, 85, Less, Whole, |t| {
+        whole(t.options().into_iter().filter(|(_, files)| *files > 5).count())
+    }),
+    // Verbs of what came after the aim was set, and the faces of four programs; docs/decisions/0010-size.md.
+    row("lines of the binary and its arguments", 5_000, 18_719, Less, Whole, |t| {
+        sum(t.crates.iter().filter(|c| BINARY.contains(&&*c.name)).map(Crate::lines))
+    }),
+    // What the field calls otherwise: source.rs has them.
+    row("old words in texts", 0, 0, Less, Whole, |t| sum(t.files().map(|f| f.old_words.len()))),
     // Each has its reason, which a lint asks for, and all are in one crate.
     row("blocks of unsafe", 60, 20, Less, Whole, |t| sum(t.files().map(|f| f.unsafe_blocks))),
     row("kinds of errors that no page lists", 0, 0, Less, Whole, |t| whole(t.unlisted().len())),
@@ -95,6 +117,7 @@ const LONG: usize = 70;
 const LARGE: usize = 400;
 const TESTS_ONLY: &[&str] = &["linerate-lab", "linerate-testkit"];
 const MAY_READ_CLOCKS: &[&str] = &["linerate-runner", "linerate-data", "linerate-engine"];
+const BINARY: &[&str] = &["linerate", "linerate-ask"];
 const CONVERSING: &[&str] = &["linerate-runner", "linerate-data", "linerate-dialect"];
 
 /// What the testkit has for whole tests of conversations: the world, what must hold in it, a toy dialect.
@@ -287,6 +310,9 @@ fn worst(tree: &Tree, root: &Path) -> String {
     let large = large.map(|file| (file.lines, name(&file.path)));
     let clocks = tree.clocks().map(|file| (file.clocks, name(&file.path)));
     let options = tree.options().into_iter().map(|(option, files)| (files, format!("--{option}")));
+    let old = tree.files().flat_map(|file| {
+        file.old_words.iter().map(|text| (1, format!("{} {text}", name(&file.path))))
+    });
     let kinds = tree.unlisted().into_iter().map(|kind| (1, kind.to_owned()));
     [
         list("functions over 70 lines", long.collect()),
@@ -294,6 +320,7 @@ fn worst(tree: &Tree, root: &Path) -> String {
         list("circles", circles.collect()),
         list("clock readings outside runner, data and engine", clocks.collect()),
         list("files that name an option", options.collect()),
+        list("old words in texts", old.collect()),
         list("kinds of errors that no page lists", kinds.collect()),
     ]
     .concat()
@@ -378,6 +405,16 @@ mod tests {
         assert_eq!(tree.options(), [("late-start", 2), ("my-rate", 2)]);
         assert_eq!(tree.files().map(|f| f.clocks).sum::<usize>(), 1);
         assert_eq!(tree.unlisted().into_iter().collect::<Vec<_>>(), ["timed_out"]);
+    }
+
+    #[test]
+    fn old_words_and_clocks_of_the_runner_are_found() {
+        let code = "//! Sent again.\nfn f() { g(\"7 sent again\", \"presently\"); clock::wall(); \
+                    Stopwatch::start(); wall(); }\n";
+        let (_, tree) = tree(&[("docs/a.md", ""), ("crates/a/src/lib.rs", code)]);
+        let words: Vec<_> = tree.files().flat_map(|f| &f.old_words).collect();
+        assert_eq!(words, ["\"7 sent again\""]);
+        assert_eq!(tree.files().map(|f| f.clocks_of_runner).sum::<usize>(), 2);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Clock for SystemClock {
         self.0.elapsed()
     }
     fn date(&self) -> String {
-        clock::date().to_string()
+        clock::wall().to_string()
     }
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

@@ -98,7 +98,7 @@ fn tests(
         let other = Tested::against(command, options)?.asked()?;
         plans = vec![("as given".to_owned(), asked), (format!("with {options}"), other)];
     } else if let Some(search) = tested.search()? {
-        let found = Search::new(&search, command.to_vec())?.run(env);
+        let found = Search::new(&search, command.to_vec(), env.clock)?.run(env);
         let (knee, beside) = match beside_knee(&found) {
             Ok(found) => found,
             Err(error) => return Ok(Some(error)),

@@ -19,10 +19,9 @@ use linerate_model::record::{
 };
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_runner::client::{Request, Target, stamp};
-use linerate_runner::clock;
 
-use crate::Env;
 use crate::trial::{self, Variation};
+use crate::{Clock, Env};
 
 /// A log larger than this is none.
 const MOST_LOG_BYTES: u64 = 1 << 30;
@@ -71,7 +70,11 @@ impl Search {
     ///
     /// # Errors
     /// What makes no sense, and a log that cannot be read or written.
-    pub fn new(args: &SearchArgs, command: Vec<String>) -> Result<Self, ErrorRecord> {
+    pub fn new(
+        args: &SearchArgs,
+        command: Vec<String>,
+        clock: &dyn Clock,
+    ) -> Result<Self, ErrorRecord> {
         if let Some(path) = &args.replay {
             let (log, search) = replayed(path)?;
             return Ok(Self::of_log(log, search));
@@ -82,7 +85,7 @@ impl Search {
                 search.set_max_time(Some(most));
             }
             let request = Some(request_of(&log.head, args)?);
-            let file = go_on(path, &log).map_err(|e| unwritable(path, &e))?;
+            let file = go_on(path, &log, clock.date()).map_err(|e| unwritable(path, &e))?;
             let log_file = Some((path.clone(), file));
             return Ok(Self { request, log: log_file, ..Self::of_log(log, search) });
         }
@@ -361,11 +364,11 @@ pub fn document_of(bytes: &[u8]) -> Result<SearchDocument, String> {
 }
 
 /// Opens the log behind its last whole line.
-fn go_on(path: &Path, log: &Log) -> io::Result<File> {
+fn go_on(path: &Path, log: &Log, date: String) -> io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     file.set_len(log.whole as u64)?;
     io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-    put(&mut file, &Line::Resumed { at: clock::date().to_string() })?;
+    put(&mut file, &Line::Resumed { at: date })?;
     Ok(file)
 }
 

@@ -37,7 +37,7 @@ fn search(world: &World, line: &str) -> SearchDocument {
     let words = words(line);
     let Ok(Measure::Search(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
     let args: Box<SearchArgs> = args;
-    world.run(|env| Search::new(&args, words.clone()).unwrap().run(env))
+    world.run(|env| Search::new(&args, words.clone(), env.clock).unwrap().run(env))
 }
 
 fn tune(world: &World, line: &str) -> Result<TuneDocument, ErrorRecord> {

@@ -18,17 +18,12 @@ impl Stopwatch {
     }
 }
 
-/// The date.
-pub fn date() -> jiff::Timestamp {
-    jiff::Timestamp::now()
-}
-
 /// The date in the zone of this host, where the program was built with zones.
 pub fn local_date() -> jiff::Zoned {
     jiff::Zoned::now()
 }
 
-/// The time of day.
+/// The date and the time of day.
 pub fn wall() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

@@ -3,9 +3,9 @@
 use std::io::{Write, stderr};
 
 use linerate_ask::search::SearchArgs;
-use linerate_drive::Watcher;
 use linerate_drive::keep::SavedFile;
 use linerate_drive::search::{Event, Search};
+use linerate_drive::{SystemClock, Watcher};
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::trial::Trial;
 use linerate_model::exit::Exit;
@@ -23,7 +23,7 @@ use crate::status::StatusLine;
 /// Runs the command.
 pub fn run(args: &SearchArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let saved = args.save.as_deref().map(SavedFile::new).transpose()?;
-    let search = Search::new(args, output::command())?;
+    let search = Search::new(args, output::command(), &SystemClock::default())?;
     let mut screen = Screen::new(args.output.into(), look, output::stop_at_signals()?, ());
     let document = screen.watch(|env| search.run(env));
     end(&mut screen, &document);

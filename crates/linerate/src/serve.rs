@@ -10,7 +10,7 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::served::ServerLine;
 use linerate_report::clean::clean;
 use linerate_report::served;
-use linerate_runner::clock::date;
+use linerate_runner::clock;
 use linerate_runner::server::{self, Counts, Event};
 use linerate_watch::web::page::Html;
 use linerate_watch::web::{events, http};
@@ -45,7 +45,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         figures = Some(Web::site(at, ("metrics", "--metrics", "metrics"), Box::new(site))?);
     }
     for web in web.iter().chain(&figures) {
-        let _ = writeln!(stderr(), "{} {}", local(date()), web.words());
+        let _ = writeln!(stderr(), "{} {}", local(clock::wall()), web.words());
     }
     let stop = || {
         let stop = output::stop_at_signals()?;

@@ -28,11 +28,15 @@ pub struct File {
     pub functions: Vec<Function>,
     /// `Instant::now` and its like.
     pub clocks: usize,
+    /// Those of linerate-runner's `clock`.
+    pub clocks_of_runner: usize,
     /// Names of fields and parameters where they are declared, given or read, and `--words` of texts;
     /// not those of comments.
     pub words: BTreeSet<String>,
     /// Long options that the file defines: as the field is called, and as the user writes it.
     pub options: Vec<(String, String)>,
+    /// Texts with one of [`OLD_WORDS`].
+    pub old_words: Vec<String>,
     /// Blocks of `unsafe`.
     pub unsafe_blocks: usize,
     /// Kinds of errors that the file defines.
@@ -77,6 +81,22 @@ const CLOCKS: &[[&str; 2]] = &[
     ["Zoned", "now"],
     ["ClockId", "CLOCK_MONOTONIC"],
     ["ClockId", "CLOCK_REALTIME"],
+];
+
+const CLOCKS_OF_RUNNER: &[[&str; 2]] =
+    &[["Stopwatch", "start"], ["clock", "wall"], ["clock", "local_date"]];
+
+/// Where the field has words: retrans, local send errors, dup, server or peer, bytes, rcvbuf drops, min RTT.
+const OLD_WORDS: &[&str] = &[
+    "sent again",
+    " resent",
+    "refused by this host",
+    "far end",
+    "far host",
+    " octets",
+    "lost on host",
+    "least rtt",
+    "held back by",
 ];
 
 impl Crate {
@@ -161,6 +181,9 @@ impl Crate {
                     let words = text.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
                     let options = words.filter(|word| word.starts_with("--"));
                     self.files[file].words.extend(options.map(str::to_owned));
+                    if OLD_WORDS.iter().any(|word| text.contains(word)) {
+                        self.files[file].old_words.push(text);
+                    }
                 }
                 (_, "use") if !rest.get(1).is_some_and(|token| is(token, '<')) => {
                     step = rest.iter().position(|t| is(t, ';')).unwrap_or(rest.len());
@@ -223,6 +246,7 @@ impl Crate {
         let ends =
             |last: &[&str]| path.len() >= last.len() && path[path.len() - last.len()..] == *last;
         file.clocks += usize::from(CLOCKS.iter().any(|clock| ends(clock)));
+        file.clocks_of_runner += usize::from(CLOCKS_OF_RUNNER.iter().any(|clock| ends(clock)));
         if !member {
             self.modules[module].paths.insert(path);
         }

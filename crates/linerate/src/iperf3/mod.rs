@@ -202,7 +202,7 @@ fn open_log(path: &std::path::Path) -> io::Result<File> {
 
 /// RFC 1123 in Greenwich's time, and seconds since 1970.
 fn now() -> (String, i64) {
-    let now = clock::date();
+    let now = clock::wall();
     (now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(), now.as_second())
 }
 

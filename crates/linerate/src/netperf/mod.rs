@@ -247,7 +247,7 @@ impl<'a> Face<'a> {
 impl Observer for Face<'_> {
     fn event(&mut self, event: &TestEvent) {
         let TestEvent::Start(start) = event else { return };
-        self.began_s = clock::date().as_microsecond() as f64 / 1e6;
+        self.began_s = clock::wall().as_microsecond() as f64 / 1e6;
         if std::mem::take(&mut self.first) {
             let options = Options { v6: start.control.peer.is_ipv6(), ..self.options.clone() };
             self.print(&banner(&options));

@@ -18,7 +18,7 @@ use linerate_model::lines::WatchLine;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::units::Nanos;
 use linerate_report::run::json;
-use linerate_runner::clock::{Stopwatch, date};
+use linerate_runner::clock::{self, Stopwatch};
 use linerate_runner::signals::Stop;
 use linerate_watch::host::HostView;
 use linerate_watch::{plain, screen};
@@ -82,7 +82,7 @@ fn no_terminal(why: &std::io::Error) -> ErrorRecord {
 /// Keeps a screen as text in a new file, and says so.
 pub fn save(drawn: &Buffer) -> String {
     let text = screen::text(drawn);
-    let name = format!("linerate-watch-{}.txt", date().strftime("%Y%m%dT%H%M%SZ"));
+    let name = format!("linerate-watch-{}.txt", clock::wall().strftime("%Y%m%dT%H%M%SZ"));
     let kept = SavedFile::new(name.as_ref()).and_then(|file| file.keep(Ok(text)));
     match kept {
         Ok(()) => format!("saved as {name}"),
@@ -129,7 +129,7 @@ impl Looks {
         let whole = elapsed.as_nanos() / self.interval.as_nanos().max(1);
         self.number = u32::try_from(whole).unwrap_or(u32::MAX);
         self.most = self.most.map(|most| most.saturating_sub(1));
-        Some((activity, date()))
+        Some((activity, clock::wall()))
     }
 
     fn over(&self) -> bool {
