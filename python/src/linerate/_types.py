@@ -89,7 +89,8 @@ class CpuPlan(TypedDict):
 
 
 class Cut(TypedDict):
-    """Where what both ends run is less than, or other than, what was asked."""
+    """Where what both ends run is less than, or other than, what was asked. Part of the message and of the record, and in
+    neither is there one: what cannot be had is refused, or told by a doubt."""
 
     # Agreed, in words.
     agreed: str
@@ -685,7 +686,7 @@ class RunRecord(_RunRecord, total=False):
     agreed: PlanRecord | None
     # The command line that repeats this test.
     command: list[str]
-    # Where the two differ.
+    # Nothing writes them; what differs is a doubt [`Degraded`](DoubtKind::Degraded).
     cuts: list[Cut]
     # What went wrong, when it is not complete.
     error: ErrorRecord | None

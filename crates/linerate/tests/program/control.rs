@@ -40,8 +40,8 @@ fn the_impossible_is_refused_before_anything_is_sent() {
     }
 }
 
-/// Promised are 3 s; the rest is for a busy machine.
-const NOTICED: Duration = Duration::from_secs(6);
+/// Promised are 3 s; the rest is for a busy machine. Without notice a test takes 30.
+const NOTICED: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_peer_that_vanishes_is_noticed_in_time() {

@@ -151,7 +151,9 @@ fn a_campaign_takes_every_dialect_and_its_runs_are_compared_and_reported() {
         // How much of what was asked for is sent, a busy host decides.
         let [sent, received] =
             ["sender", "receiver"].map(|end| number(record, &format!("totals.{end}.bytes")));
-        assert!(received > 0 && 2 * received > sent, "{run}");
+        // Nothing, where they had the core all the time.
+        let starved = sent == 0 && record["verdict"]["limit"] == "other-work";
+        assert!(starved || (received > 0 && 2 * received > sent), "{run}");
         // What its protocol does not tell is absent, and said.
         assert!(record["server"]["nic"].is_null() || record["server"]["hostname"].is_string());
         assert!(record["doubts"].to_string().contains("peer-values-missing"), "{run}");

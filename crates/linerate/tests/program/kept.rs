@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use crate::support::{Server, alone, linerate};
 use serde_json::Value;
 
+/// By the kernel's own ticks: absent of a test that is over before the next one.
+const OF_TICKS: [&str; 5] =
+    ["core_percent", "softirq_percent", "steal_percent", "system_percent", "user_percent"];
+/// Of a test with a few of them, in seconds.
+const SOME_TICKS_S: f64 = 0.1;
 /// Of the machine, and not of what was measured on it; and cores that others left idle, which may be none.
 const OF_HOSTS: [&str; 3] = [".client.", ".server.", ".idle_cores"];
 
@@ -26,6 +31,9 @@ fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
 fn of(document: &Value) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     keys(document, "", &mut all);
+    if document["totals"]["sender"]["seconds"].as_f64().is_some_and(|s| s < SOME_TICKS_S) {
+        all.retain(|key| !OF_TICKS.iter().any(|of| key.ends_with(of)));
+    }
     all.retain(|key| !OF_HOSTS.iter().any(|of| key.starts_with(of) || key.ends_with(of)));
     all
 }

@@ -124,5 +124,4 @@ rows! {
     a_rate_that_is_met_is_named_on_a_busy_host: "udp reverse: rate met", Hogs;
     round_trips_are_named: "rr: round trip", Nothing;
     datagrams_that_are_dropped_are_named: "udp forward: 2 % dropped", Nothing;
-    segments_that_are_dropped_are_named: "tcp forward: 2 % dropped", Nothing;
 }
