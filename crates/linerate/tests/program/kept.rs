@@ -11,8 +11,10 @@ const OF_TICKS: [&str; 5] =
     ["core_percent", "softirq_percent", "steal_percent", "system_percent", "user_percent"];
 /// Of a test with a few of them, in seconds.
 const SOME_TICKS_S: f64 = 0.1;
-/// Of the machine, and not of what was measured on it; and cores that others left idle, which may be none.
-const OF_HOSTS: [&str; 3] = [".client.", ".server.", ".idle_cores"];
+/// Of the machine, and not of what was measured on it; what was found to limit, which differs from run to run; and cores
+/// that others left idle, which may be none.
+const OF_HOSTS: [&str; 5] =
+    [".client.", ".server.", ".verdict.advice", ".verdict.evidence.", ".idle_cores"];
 
 /// The keys of a document that have a value, each with those above it; of a list those of all its elements.
 fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
