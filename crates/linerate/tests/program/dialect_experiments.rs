@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::netperf::{Netserver, an_address};
 use crate::support::nuttcp::Theirs;
-use crate::support::{self, Lab, Ran, Server, alone, linerate, list, number, real};
+use crate::support::{self, Lab, Ran, Server, Urgent, alone, linerate, list, number, real};
 use serde_json::Value;
 
 /// Those with ports of their own.
@@ -131,6 +131,7 @@ fn campaign(folder: &Path, args: &[&str]) -> std::process::Output {
 #[test]
 fn a_campaign_takes_every_dialect_and_its_runs_are_compared_and_reported() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let _server = servers();
     let folder = folder("campaign");
     fs::write(folder.join("c.toml"), PLAN).expect("a plan");
@@ -142,7 +143,9 @@ fn a_campaign_takes_every_dialect_and_its_runs_are_compared_and_reported() {
     };
     ok(&["campaign", "run", "c.toml"]);
     let runs = ok(&["campaign", "export", "c.toml", "--format", "json-lines"]);
-    let runs: Vec<Value> = runs.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let runs = runs.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    // One of which nothing left in its time is no result, and was made again.
+    let runs: Vec<Value> = runs.filter(|run| run["state"] == "counted").collect();
     assert_eq!(runs.len(), 9);
     for run in &runs {
         let (setting, record) = (&run["setting"], &run["record"]);
