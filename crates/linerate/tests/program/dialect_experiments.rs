@@ -53,6 +53,7 @@ fn sweeps(target: &str) {
 #[test]
 fn a_sweep_takes_every_dialect() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let _server = servers();
     for dialect in DIALECTS {
         sweeps(&format!("127.0.0.1 --dialect {dialect}"));
@@ -63,6 +64,7 @@ fn a_sweep_takes_every_dialect() {
 #[ignore = "long"]
 fn a_sweep_goes_to_real_servers_as_well() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let test = "a_sweep_goes_to_real_servers_as_well";
     if let Some(bin) = support::netperf::programs(test) {
         an_address();
@@ -80,6 +82,7 @@ fn a_sweep_goes_to_real_servers_as_well() {
 #[ignore = "long"]
 fn a_search_takes_every_dialect() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let test = "a_search_takes_every_dialect";
     if !Lab::possible(test) {
         return;
@@ -181,6 +184,7 @@ fn a_campaign_takes_every_dialect_and_its_runs_are_compared_and_reported() {
 #[test]
 fn a_figure_that_a_protocol_does_not_have_is_named() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let _server = servers();
     let folder = folder("absent");
     // Of TCP an iperf 2 server says nothing.
@@ -197,6 +201,7 @@ fn a_figure_that_a_protocol_does_not_have_is_named() {
 #[test]
 fn a_dialect_has_a_port_of_its_own_in_a_plan() {
     let _alone = alone();
+    let _nobody = Urgent::nobody();
     let server = servers();
     let (folder, port) = (folder("port"), support::free_port());
     let extra = Server::start(None, &[&format!("--netperf={port}")]);
