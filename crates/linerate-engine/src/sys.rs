@@ -89,6 +89,17 @@ pub(crate) fn set_buffers(
     }
 }
 
+/// The receive buffer in bytes that a socket of this process gets where `asked` bytes are asked for, forced up to
+/// `most_forced` where it may.
+///
+/// # Errors
+/// When there is no socket to ask with.
+pub fn granted_buffer(asked: u32, most_forced: u32) -> io::Result<u64> {
+    let socket = udp_socket(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    set_buffers(&socket, None, Some(asked), Some(most_forced));
+    Ok(receive_buffer(&socket))
+}
+
 /// `SO_SNDBUF` as read back.
 pub fn send_buffer(socket: &impl AsFd) -> u64 {
     get_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF).map_or(0, |v| u64::try_from(v).unwrap_or(0))
@@ -320,6 +331,8 @@ mod tests {
         ] {
             assert!(granted <= 2 * limit.max(u64::from(most)), "{granted}, the limit is {limit}");
         }
+        assert_eq!(granted_buffer(window, most).unwrap(), receive_buffer(&socket));
+        assert_eq!(granted_buffer(64 << 10, most).unwrap(), 128 << 10);
     }
 
     #[test]

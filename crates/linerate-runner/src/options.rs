@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_engine::sys;
 use linerate_model::plan::{Dialect, TrafficKind};
 use linerate_model::units::{BitRate, Nanos};
 
@@ -61,6 +62,20 @@ pub struct Sockets {
     pub nodelay: bool,
     /// `TCP_CONGESTION`.
     pub congestion: Option<String>,
+}
+
+impl Sockets {
+    /// The window, and the receive buffer that the kernel gives a socket for it, forced as far as [`MAX_WINDOW`], both in
+    /// bytes; nothing where none is set.
+    ///
+    /// # Errors
+    /// When the kernel has no socket to ask with.
+    pub fn granted(&self) -> std::io::Result<Option<(u64, u64)>> {
+        let granted = self.window.map(|asked| {
+            sys::granted_buffer(asked, MAX_WINDOW).map(|granted| (asked.into(), granted))
+        });
+        granted.transpose()
+    }
 }
 
 /// How a server behaves; each limit is its owner's policy and narrower than the table in

@@ -14,7 +14,7 @@ use linerate_model::test_event::TestEvent;
 use linerate_report::clean::clean;
 use linerate_report::iperf2::{Options, Text, When};
 use linerate_runner::client::{Request, Target};
-use linerate_runner::server::{self, Event, MAX_WINDOW, Sockets};
+use linerate_runner::server::{self, Event, Sockets};
 use linerate_runner::{clock, signals};
 use linerate_session::observer::Observer;
 
@@ -73,14 +73,6 @@ fn buffer_bytes(udp: bool, sends: bool) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?;
     // Of TCP the middle one of three.
     text.split_whitespace().nth(usize::from(!udp))?.parse().ok()
-}
-
-/// What a socket has of which so much was asked: the kernel doubles it, up to its limit.
-fn granted_bytes(asked: u32) -> u64 {
-    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max");
-    let most = most.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
-    // What is above it this server forces where it may.
-    2 * u64::from(asked).min(most.max(MAX_WINDOW.into()))
 }
 
 fn congestion(name: Option<&str>) -> String {
@@ -191,7 +183,7 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
         wanted.interval = interval;
     }
     let buffer_bytes = buffer_bytes(asked.udp, false);
-    let window = asked.sockets.window.map(|bytes| (bytes.into(), granted_bytes(bytes)));
+    let window = asked.sockets.granted().map_err(|e| e.to_string())?;
     let Server { port, udp, .. } = *asked;
     let settings = settings(&asked.sockets);
     let options = Options { port, udp, buffer_bytes, window, settings, ..options(line) };
