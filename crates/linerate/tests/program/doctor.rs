@@ -140,13 +140,7 @@ fn without_rights_it_says_what_it_could_not_see() {
         .args(["doctor", "10.77.1.2", "-p", &port, "--json"])
         .output()
         .expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let ran = Ran {
-        code: out.status.code().unwrap_or(-1),
-        out: text(&out.stdout),
-        err: text(&out.stderr),
-    };
-    let document = document(&ran);
+    let document = document(&Ran::from(out));
     assert_eq!(grave(&document), [], "{document:#}");
     let rules = list(&document["unknown"])
         .iter()
@@ -204,12 +198,7 @@ fn a_change_is_proven_and_put_back() {
             .env("STATE_DIRECTORY", &state)
             .output()
             .expect("it starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran {
-            code: out.status.code().unwrap_or(-1),
-            out: text(&out.stdout),
-            err: text(&out.stderr),
-        }
+        Ran::from(out)
     };
     let ran = prove("offload.tso", &["--allow-settings"]);
     let document = document(&ran);
@@ -535,8 +524,7 @@ fn limits_of_the_process_itself_are_found() {
         hold(child.id());
         child.stdin.take().expect("piped").write_all(b"go\n").expect("it waits");
         let out = child.wait_with_output().expect("it ends");
-        let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        document(&Ran { code: out.status.code().unwrap_or(-1), out: text, err: String::new() })
+        document(&Ran::from(out))
     };
     let limit = Group::of_cpu_time(test, Duration::from_millis(20), Duration::from_millis(100));
     if let Some(group) = &limit {

@@ -326,12 +326,7 @@ fn without_rights_the_test_runs_and_the_setting_is_named() {
             .args(more)
             .output()
             .expect("it starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran {
-            code: out.status.code().unwrap_or(-1),
-            out: text(&out.stdout),
-            err: text(&out.stderr),
-        }
+        Ran::from(out)
     };
     let ran = run(&["--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -368,12 +363,7 @@ fn the_options_of_a_saved_profile_are_those_of_the_test() {
             .env("XDG_CONFIG_HOME", &scratch.0)
             .output()
             .expect("it starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran {
-            code: out.status.code().unwrap_or(-1),
-            out: text(&out.stdout),
-            err: text(&out.stderr),
-        }
+        Ran::from(out)
     };
     // Where nobody may sample, the tests run all the same.
     let ran = run("--profile;small;--rate;2M;--against;--rate 3M");

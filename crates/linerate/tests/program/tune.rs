@@ -34,9 +34,7 @@ fn with_config(folder: &std::path::Path, space: Option<&str>, args: &[&str]) -> 
     };
     let out = command.args(args).env("XDG_CONFIG_HOME", folder);
     let out = out.env("XDG_STATE_HOME", folder).env("STATE_DIRECTORY", folder).output();
-    let out = out.expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ran { code: out.status.code().unwrap_or(-1), out: text(&out.stdout), err: text(&out.stderr) }
+    Ran::from(out.expect("it starts"))
 }
 
 fn fits(document: &Value) {

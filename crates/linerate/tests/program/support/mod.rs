@@ -460,6 +460,17 @@ pub struct Ran {
     pub err: String,
 }
 
+impl From<std::process::Output> for Ran {
+    fn from(ended: std::process::Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: ended.status.code().unwrap_or(-1),
+            out: text(&ended.stdout),
+            err: text(&ended.stderr),
+        }
+    }
+}
+
 impl Client {
     pub fn start(space: Option<&str>, args: &[&str]) -> Self {
         let mut client = Self::spawn(space, args);
