@@ -6,15 +6,29 @@ use std::collections::BTreeSet;
 use crate::support::{Server, alone, linerate};
 use serde_json::Value;
 
-/// By the kernel's own ticks: absent of a test that is over before the next one.
-const OF_TICKS: [&str; 5] =
-    ["core_percent", "softirq_percent", "steal_percent", "system_percent", "user_percent"];
-/// Of a test with a few of them, in seconds.
-const SOME_TICKS_S: f64 = 0.1;
-/// Of the machine, and not of what was measured on it; what was found to limit, which differs from run to run; and cores
-/// that others left idle, which may be none.
-const OF_HOSTS: [&str; 5] =
-    [".client.", ".server.", ".verdict.advice", ".verdict.evidence.", ".idle_cores"];
+/// By the kernel's own ticks: absent where none fell between two readings, as in a test that is over before the next
+/// one, or whose readings came late to a core that others keep busy.
+const OF_TICKS: [&str; 6] = [
+    "core_percent",
+    "others_percent",
+    "softirq_percent",
+    "steal_percent",
+    "system_percent",
+    "user_percent",
+];
+/// Of a test with many of them, in seconds.
+const MANY_TICKS_S: f64 = 0.5;
+/// Of the machine, and not of what was measured on it; what was found to limit and to doubt, which differs from run to
+/// run; and cores that others left idle, which may be none.
+const OF_HOSTS: [&str; 7] = [
+    ".client.",
+    ".server.",
+    ".advice",
+    ".doubts.kind",
+    ".doubts.text",
+    ".verdict.evidence.",
+    ".idle_cores",
+];
 
 /// The keys of a document that have a value, each with those above it; of a list those of all its elements.
 fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
@@ -33,7 +47,7 @@ fn keys(value: &Value, at: &str, all: &mut BTreeSet<String>) {
 fn of(document: &Value) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     keys(document, "", &mut all);
-    if document["totals"]["sender"]["seconds"].as_f64().is_some_and(|s| s < SOME_TICKS_S) {
+    if document["asked"]["duration_s"].as_f64().is_none_or(|s| s < MANY_TICKS_S) {
         all.retain(|key| !OF_TICKS.iter().any(|of| key.ends_with(of)));
     }
     all.retain(|key| !OF_HOSTS.iter().any(|of| key.starts_with(of) || key.ends_with(of)));
