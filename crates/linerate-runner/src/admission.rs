@@ -92,6 +92,16 @@ fn refuse(kind: RefusalKind, why: String, hint: &str) -> Refused {
     Refused { kind, why, hints }
 }
 
+const LESS_MEMORY: &str = "ask for fewer --streams, a smaller --window, smaller blocks or longer intervals, or start the server with a larger --max-memory";
+
+fn too_much(memory: u64, options: &Options) -> String {
+    format!(
+        "this test may take {} MiB of memory, and this server allows {} MiB",
+        memory.div_ceil(MIB),
+        options.max_memory / MIB
+    )
+}
+
 /// Checks a plan against the table of limits, this server's policy and what any host can do.
 pub(crate) fn check(
     plan: &TestPlan,
@@ -137,6 +147,10 @@ pub(crate) fn check(
             format!("the rate asked for is above this server's {most}"),
             "ask for less with --rate, or start the server with a larger --max-rate",
         ));
+    }
+    let memory = memory(plan, options);
+    if memory > options.max_memory {
+        return Err(refuse(RefusalKind::Policy, too_much(memory, options), LESS_MEMORY));
     }
     if let Traffic::Udp(udp) = &plan.traffic
         && !udp.checksum
@@ -229,6 +243,17 @@ impl Admission {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The day of whoever comes from there, if it has a limit.
+    pub(crate) fn day(
+        &self,
+        network: Network,
+        plan: &TestPlan,
+        options: &Options,
+    ) -> Result<Option<DayBudget>, Refused> {
+        let budget = |most| self.days.budget(Whom::Address(network), most, plan, Instant::now());
+        options.max_bytes_per_day.map(budget).transpose()
+    }
+
     /// Takes a test in.
     #[expect(clippy::too_many_arguments, reason = "each is one fact, used once")]
     pub(crate) fn admit(
@@ -263,10 +288,7 @@ impl Admission {
             ));
         }
         let mut days = permit.days().to_vec();
-        if let Some(most) = options.max_bytes_per_day {
-            let whom = Whom::Address(network);
-            days.push(self.days.budget(whom, most, plan, Instant::now())?);
-        }
+        days.extend(self.day(network, plan, options)?);
         if state.tests.contains_key(&token) {
             return Err(refuse(
                 RefusalKind::Busy,
@@ -276,19 +298,9 @@ impl Admission {
         }
         let memory = memory(plan, options);
         if memory > options.max_memory.saturating_sub(state.memory) {
-            // Alone it would fit, or never does.
-            let kind =
-                if memory > options.max_memory { RefusalKind::Policy } else { RefusalKind::Busy };
-            return Err(refuse(
-                kind,
-                format!(
-                    "this test may take {} MiB of memory, {} MiB are taken, and this server allows {} MiB",
-                    memory.div_ceil(MIB),
-                    state.memory.div_ceil(MIB),
-                    options.max_memory / MIB
-                ),
-                "ask for fewer --streams, a smaller --window, smaller blocks or longer intervals, or start the server with a larger --max-memory",
-            ));
+            let taken = state.memory.div_ceil(MIB);
+            let why = format!("{}, of which {taken} MiB are taken", too_much(memory, options));
+            return Err(refuse(RefusalKind::Busy, why, LESS_MEMORY));
         }
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)

@@ -4,7 +4,6 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use linerate_dialect::Over;
 use linerate_host::facts::facts;
 use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
@@ -12,6 +11,7 @@ use linerate_model::plan::{Dialect, IpVersion, TestPlan};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
 use linerate_wire::native::agent::{DeviceChoice, Permissions, RemoteTest, Reply, Request, check};
+use linerate_wire::native::message::Refused;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::command;
@@ -19,12 +19,16 @@ use super::privileged::Privileged;
 use super::reboot::reboot_by;
 use super::sampling::Sampling;
 use super::{HostAgent, Options};
-use crate::client::{self, Target};
-use crate::data::DayBudget;
+use crate::client::{self, Bounds, Target};
+use crate::data::Limits;
 use crate::errors;
 use crate::keys::{BUDGET_HINT, Permit, Right};
+use crate::network::Network;
 use crate::service::Server;
 use crate::signals::Stop;
+
+/// What is told to whoever asks for more than a server's options allow.
+const LIMITS_HINT: &str = "its owner sets limits with the options of `linerate serve`";
 
 /// This host, as far as it may be used. Another process keeps its settings.
 pub struct Hand {
@@ -199,19 +203,26 @@ impl Hand {
         ))
     }
 
-    /// Whether the owner lets a controller have such a test; where its bytes count.
-    fn allowed(&self, test: &RemoteTest) -> Result<Vec<DayBudget>, ErrorRecord> {
-        let Some(Policy { server, permit }) = &self.policy else { return Ok(Vec::new()) };
+    /// Whether the owner lets a controller have such a test, and what it is held to.
+    fn allowed(&self, test: &RemoteTest) -> Result<Bounds, ErrorRecord> {
+        let Some(Policy { server, permit }) = &self.policy else { return Ok(Bounds::default()) };
         // Its cores at the server are not of this host.
         let plan = TestPlan { server_cpus: test.plan.client_cpus.clone(), ..test.plan.clone() };
         let ip = test.ip.unwrap_or(IpVersion::V4);
         let dialect = test.dialect.unwrap_or_default();
-        let checked = crate::admission::check(&plan, dialect, ip, &server.options);
-        let standing = server.standing();
-        let days = checked.and_then(|()| {
-            standing.map_or(Ok(Vec::new()), |standing| permit.runs(&standing, &plan))
-        });
-        days.map_err(|refused| {
+        let allowed = || -> Result<Bounds, Refused> {
+            crate::admission::check(&plan, dialect, ip, &server.options)?;
+            let standing = server.standing();
+            let runs = standing.map(|standing| permit.runs(&standing, &plan)).transpose()?;
+            let (mut days, rate) = runs.unwrap_or_default();
+            if let Some(peer) = self.towards {
+                days.extend(server.admission.day(Network::of(peer), &plan, &server.options)?);
+            }
+            let limits = server.options.limits();
+            let rate = rate.into_iter().chain(limits.rate).min();
+            Ok(Bounds::new(Limits { rate, ..limits }, days))
+        };
+        allowed().map_err(|refused| {
             let hint = refused.hints.first().map(String::as_str).unwrap_or_default();
             let what = "this host refuses to run such a test";
             failed(ErrorKind::Policy, what, refused.why.clone(), hint)
@@ -219,7 +230,7 @@ impl Hand {
     }
 
     fn test(&mut self, test: &RemoteTest) -> Result<Reply, ErrorRecord> {
-        let days = self.allowed(test)?;
+        let bounds = self.allowed(test)?;
         let own = self.policy.as_ref().and_then(|policy| policy.server.options.key.clone());
         if test.with_key && self.policy.is_some() && own.is_none() {
             return Err(failed(
@@ -239,17 +250,16 @@ impl Hand {
             // Whoever asks for the key must not be answered by what has none.
             dialect: if test.with_key { Some(Dialect::Native) } else { test.dialect },
             command: test.command.clone(),
-            days,
+            bounds,
             ..client::Request::new(target, test.plan.clone())
         };
         let mut record = client::run(&request, None, &mut (), &self.stop);
-        let over = request.days.iter().find(|day| day.is_over());
-        if let (Some(error), Some(day)) = (&mut record.error, over)
+        if let (Some(error), Some(why)) = (&mut record.error, request.bounds.broken())
             && error.kind == ErrorKind::Interrupted
             && !self.stop.seen()
         {
-            let why = Over::Day(day.whose()).words();
-            *error = failed(ErrorKind::Policy, "this host ended the test", why, BUDGET_HINT);
+            let hint = if request.bounds.day_is_over() { BUDGET_HINT } else { LIMITS_HINT };
+            *error = failed(ErrorKind::Policy, "this host ended the test", why, hint);
         }
         Ok(Reply::Record(Box::new(record)))
     }

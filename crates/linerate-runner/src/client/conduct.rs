@@ -221,8 +221,9 @@ impl ClientTest<'_> {
         let conversation = Client::new(terms, ours, theirs);
         let opening = Opening::start(Native { opener: self.opener(), token, cookie });
         let watched = (&mut self.record, Box::new(|_: &[_]| None) as _);
-        let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-        let Over { conversation, fault, host } = Box::pin(driver.run(self.request)).await;
+        let driver =
+            Driver::new(self.request, conversation, control, opening, streams, watched, observer);
+        let Over { conversation, fault, host } = Box::pin(driver.run()).await;
         if let Some(Err(trouble)) = conversation.outcome() {
             return Err(fault.unwrap_or_else(|| self.failed(trouble)));
         }

@@ -85,7 +85,7 @@ pub(crate) async fn run(
             }
         }
     }
-    interrupted |= test.shared.over_day().is_some();
+    interrupted |= request.bounds.watch().broken(&test.shared, clock::monotonic_ns()).is_some();
     streams.sort_by_key(|stream| stream.index);
     let failed = streams.iter().find_map(|s| s.send.as_ref().and_then(|r| r.error.as_deref()));
     record.error = match failed {
@@ -158,8 +158,7 @@ async fn prepare(
     record.asked.datagram_bytes = agreed.datagram_bytes;
     record.asked.rate_bps = agreed.rate_bps;
     record.agreed = Some(agreed);
-    let (agreed, shared) = (Arc::new(unchanged(&plan)), Shared::new(ids.len()));
-    shared.charge_to(request.days.clone());
+    let (agreed, shared) = (Arc::new(unchanged(&plan)), request.bounds.shared(ids.len()));
     if let Some(controls) = &request.controls {
         shared.follow(controls.throttle());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linerate_dialect::stream::{DataEvent, Role, StreamId};
-use linerate_dialect::{Action, Conversation, Input, Over as OverLimit, Seen};
+use linerate_dialect::{Action, Conversation, Input, Seen};
 use linerate_engine::clock;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::test_event::TestEvent;
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::Request;
+use super::bounds::Watch;
 use super::connect::address_pair;
 use super::open::{Opened, Opening};
 use crate::controls::Controls;
@@ -55,6 +56,8 @@ pub(super) struct Driver<'a, C> {
     /// What this end could not do.
     fault: Option<ErrorRecord>,
     controls: Option<Controls>,
+    /// For whom this host runs the test for somebody else.
+    watch: Watch,
 }
 
 /// How a conversation ended.
@@ -72,11 +75,14 @@ enum Woken {
     Opened(Opened),
     Data(Option<DataEvent>),
     Datagram(u16, Vec<u8>),
+    Look,
     Stop,
 }
 
 impl<'a, C: Conversation> Driver<'a, C> {
+    /// As the request has it: it keeps within its bounds.
     pub(super) fn new(
+        request: &Request,
         conversation: C,
         control: impl Into<Option<TcpStream>>,
         opening: Opening,
@@ -84,7 +90,10 @@ impl<'a, C: Conversation> Driver<'a, C> {
         (record, announce): (&'a mut RunRecord, Announce<'a>),
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let shared = Shared::new(streams.cores.len());
+        let shared = request.bounds.shared(streams.cores.len());
+        if let Some(controls) = &request.controls {
+            shared.follow(controls.throttle());
+        }
         Self {
             _stop: StopOnDrop(Arc::clone(&shared)),
             conversation,
@@ -104,24 +113,19 @@ impl<'a, C: Conversation> Driver<'a, C> {
             counted: None,
             events: None,
             fault: None,
-            controls: None,
+            controls: request.controls.clone(),
+            watch: request.bounds.watch(),
         }
     }
 
-    /// Until the conversation is over, as the request has it. Its bytes count towards the days of it, warm-up included; it ends when one of
-    /// them is used up.
-    pub(super) async fn run(mut self, request: &Request) -> Over<C> {
-        self.shared.charge_to(request.days.clone());
-        if let Some(controls) = &request.controls {
-            self.shared.follow(controls.throttle());
-            self.controls = Some(controls.clone());
-        }
+    /// Until the conversation is over.
+    pub(super) async fn run(mut self) -> Over<C> {
         let (events, mut reported) = mpsc::unbounded_channel();
         self.events = Some(events);
         self.perform_all().await;
         crate::signals::ends_in_order();
         let mut stop = std::pin::pin!(crate::signals::times(1));
-        let (mut threads, mut stops, mut used_up) = (true, 1, false);
+        let (mut threads, mut stops) = (true, 1);
         loop {
             if self.conversation.is_over() {
                 return self.over().await;
@@ -131,12 +135,12 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
                 (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
+                () = self.watch.turn() => Woken::Look,
                 () = &mut stop => Woken::Stop,
             };
-            // Before what woke this: the last report of a thread that the budget has stopped would make the test whole.
-            if let Some(whose) = self.shared.over_day().filter(|_| !used_up) {
-                used_up = true;
-                self.input(Input::Shutdown(OverLimit::Day(whose).words()));
+            // Before what woke this: the last report of a thread that a limit has stopped would make the test whole.
+            if let Some(why) = self.watch.broken(&self.shared, clock::monotonic_ns()) {
+                self.input(Input::Shutdown(why));
             }
             match woken {
                 Woken::Line(came) => {
@@ -158,6 +162,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     self.input(Input::NoMoreData);
                 }
                 Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
+                Woken::Look => {}
                 Woken::Stop => {
                     stops += 1;
                     stop.set(crate::signals::times(stops));

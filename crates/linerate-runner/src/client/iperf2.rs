@@ -130,8 +130,9 @@ async fn conduct(
     let announce =
         move |facts: &[SocketFacts]| Some(seen::start(&plan, ends, Way::Forward, (&ids, facts)));
     let watched = (&mut test.record, Box::new(announce) as _);
-    let driver = Driver::new(Client::new(terms), None, opening, streams, watched, observer);
-    let Over { conversation, fault, host } = Box::pin(driver.run(test.request)).await;
+    let driver =
+        Driver::new(test.request, Client::new(terms), None, opening, streams, watched, observer);
+    let Over { conversation, fault, host } = Box::pin(driver.run()).await;
     if let Some(Err(trouble)) = conversation.outcome() {
         return Err(fault.unwrap_or_else(|| test.failed(trouble)));
     }

@@ -1,6 +1,7 @@
 //! The client: asks a server for a test, runs this side of it and assembles the record.
 
 mod agree;
+mod bounds;
 mod conduct;
 mod connect;
 mod discard;
@@ -25,12 +26,12 @@ use linerate_session::observer::Observer;
 use linerate_wire::native::auth;
 
 use crate::controls::Controls;
-use crate::data::DayBudget;
 use crate::errors;
 use crate::random::random;
 use crate::signals::Stop;
 use crate::standstill;
 
+pub use bounds::Bounds;
 use conduct::over_control;
 pub(crate) use connect::{CONNECT_LIMIT, connect_to, resolve};
 pub use iperf3::Extras;
@@ -103,8 +104,8 @@ pub struct Request {
     pub title: Option<String>,
     /// The profile that options of it came from, for the record.
     pub profile: Option<String>,
-    /// Days whose budgets its bytes count towards.
-    pub days: Vec<DayBudget>,
+    /// What the owner of this host allows it, where somebody else asks for it.
+    pub bounds: Bounds,
     /// What whoever watches it may do to it.
     pub controls: Option<Controls>,
 }
@@ -128,7 +129,7 @@ impl Request {
             label: None,
             title: None,
             profile: None,
-            days: Vec::new(),
+            bounds: Bounds::default(),
             controls: None,
         }
     }
@@ -160,23 +161,21 @@ pub(crate) fn run(
     };
     let unbegun = record.clone();
     let test = async {
-        match (&request.target, local) {
-            (Target::Local, Some(server)) => {
-                let name = server.ip().to_string();
-                Box::pin(over_control(request, record, &name, server.port(), observer)).await
-            }
+        let (name, port) = match (&request.target, local) {
+            (Target::Local, Some(server)) => (server.ip().to_string(), server.port()),
             (Target::Local, None) => {
-                failed(record, errors::unable("test this host alone", "it has no server here"))
+                let why = "it has no server here";
+                return failed(record, errors::unable("test this host alone", why));
             }
-            (Target::Host { name, port }, _) if request.dialect == Some(Dialect::Iperf2) => {
-                Box::pin(iperf2::run(request, record, (name, *port), observer)).await
-            }
-            (Target::Host { name, port }, _) => {
-                Box::pin(over_control(request, record, name, *port, observer)).await
-            }
+            (Target::Host { name, port }, _) => (name.clone(), *port),
             (Target::Discard { name, port }, _) => {
-                Box::pin(discard::run(request, record, name, *port, observer)).await
+                return Box::pin(discard::run(request, record, name, *port, observer)).await;
             }
+        };
+        if request.dialect == Some(Dialect::Iperf2) {
+            Box::pin(iperf2::run(request, record, (&name, port), observer)).await
+        } else {
+            Box::pin(over_control(request, record, &name, port, observer)).await
         }
     };
     let record = runtime.block_on(crate::signals::until(stop, test));

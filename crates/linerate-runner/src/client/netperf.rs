@@ -101,8 +101,9 @@ pub(super) async fn conduct(
         Some(event)
     };
     let watched = (&mut test.record, Box::new(announce) as _);
-    let driver = Driver::new(conversation, control, opening, streams, watched, observer);
-    let Over { conversation, fault, host } = Box::pin(driver.run(test.request)).await;
+    let driver =
+        Driver::new(test.request, conversation, control, opening, streams, watched, observer);
+    let Over { conversation, fault, host } = Box::pin(driver.run()).await;
     if let Some(Err(trouble)) = conversation.outcome() {
         return Err(fault.unwrap_or_else(|| test.failed(trouble)));
     }

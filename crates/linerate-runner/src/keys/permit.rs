@@ -286,20 +286,20 @@ impl Permit {
         self.key().is_none_or(|key| standing.current(key, right).is_ok())
     }
 
-    /// Whether a controller may run that with this host as the client; the budgets that come back are to be
-    /// charged with all that it carries.
+    /// Whether a controller may run that with this host as the client; the days that come back are to be
+    /// charged with all that it carries, and it goes no faster than the rate.
     pub(crate) fn runs(
         &self,
         standing: &Standing,
         plan: &TestPlan,
-    ) -> Result<Vec<DayBudget>, Refused> {
-        let Some(here) = &self.here else { return Ok(Vec::new()) };
+    ) -> Result<(Vec<DayBudget>, Option<BitRate>), Refused> {
+        let Some(here) = &self.here else { return Ok((Vec::new(), None)) };
         let key = self.key().map(|key| standing.current(key, Right::Control)).transpose()?;
         let mut terms = Terms::default();
         for (whom, budget) in standing.budgets(here.peer, key.as_deref()) {
             terms.narrow(&here.permits.days, standing, (&whom, budget), plan)?;
         }
-        Ok(terms.days)
+        Ok((terms.days, terms.rate))
     }
 
     /// Learns when it is over.
@@ -512,7 +512,8 @@ mod tests {
         let key = Some(&*standing.table.keys[0]);
         let granted = permits.control(&standing, (peer, key)).unwrap();
         test(&permits, &standing, PEER, &second()).unwrap();
-        let days = granted.runs(&standing, &second()).unwrap();
+        let (days, rate) = granted.runs(&standing, &second()).unwrap();
+        assert_eq!(rate, BitRate::new(3_000_000));
         assert!(granted.may(&standing, Right::Control) && !granted.may(&standing, Right::Settings));
         assert!(granted.may(&control("[\"settings\"]"), Right::Settings), "it was given since");
         assert!(granted.runs(&standing, &plan(3_000_001, End::Bytes(1))).is_err());
