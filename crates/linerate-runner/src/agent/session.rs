@@ -23,7 +23,6 @@ use crate::event::Event;
 use crate::keys::{Ending, Permit};
 use crate::proven::Asker;
 use crate::service::Server;
-use crate::signals::Stop;
 
 /// Both ends say this often that they are there.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
@@ -111,7 +110,7 @@ impl Session {
         });
         let (why, write) = {
             let mut conversation = Conversation { requests, asks, replied, write, ours };
-            let why = conversation.until_its_end(server, &stop, &mut ending).await;
+            let why = conversation.until_its_end(server, &mut ending).await;
             (why, conversation.write)
         };
         // The channel to the worker is closed: it ends what it does and puts settings back.
@@ -144,13 +143,15 @@ struct Conversation {
 
 impl Conversation {
     /// Says why it ended.
-    async fn until_its_end(
-        &mut self,
-        server: &Arc<Server>,
-        stop: &Stop,
-        ending: &mut Ending,
-    ) -> String {
+    async fn until_its_end(&mut self, server: &Arc<Server>, ending: &mut Ending) -> String {
         let mut shut = server.shut.clone();
+        // Whatever this waits for, it ends by these.
+        let mut ends = std::pin::pin!(async {
+            tokio::select! {
+                why = ending.why() => why,
+                _ = shut.wait_for(|shut| *shut) => "this server ends".to_owned(),
+            }
+        });
         let mut tenure = Tenure::new(clock::monotonic_ns());
         let mut tick = tokio::time::interval(ALIVE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -175,7 +176,11 @@ impl Conversation {
                 reply = self.replied.recv() => {
                     busy = false;
                     let Some(reply) = reply else { return "the worker is gone".into() };
-                    if let Err(e) = self.say(&reply).await {
+                    let said = tokio::select! {
+                        said = self.say(&reply) => said,
+                        why = &mut ends => return why,
+                    };
+                    if let Err(e) = said {
                         return e.to_string();
                     }
                     tenure.resume(clock::monotonic_ns());
@@ -188,14 +193,7 @@ impl Conversation {
                         return e.to_string();
                     }
                 }
-                why = ending.why() => {
-                    stop.now();
-                    return why;
-                }
-                () = async { drop(shut.wait_for(|shut| *shut).await) } => {
-                    stop.now();
-                    return "this server ends".into();
-                }
+                why = &mut ends => return why,
             }
         }
     }

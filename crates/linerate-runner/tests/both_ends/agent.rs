@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use linerate_model::plan::{Dialect, TestPlan, Transport};
+use linerate_model::plan::{Dialect, Direction, End, TestPlan, Transport};
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_model::units::Nanos;
@@ -20,7 +20,7 @@ use linerate_testkit::runnable::runnable;
 use serde_json::json;
 
 use crate::proven::{KEY, session, with_key};
-use crate::support::{MS, Served, lasting, little, rr, tcp};
+use crate::support::{MS, Served, lasting, little, reverse, rr, tcp, udp};
 
 /// What this process is asked to be, by which program, and with which arguments.
 const PROGRAM: &str = "LINERATE_TEST_PROGRAM";
@@ -183,17 +183,7 @@ fn tests_commands_and_reboots_are_run_there() {
     let server = serve(scratch.options(true, Some(&reboot)));
     let open = Served::start(Options::default());
     let mut host = host(server.at).expect("let in");
-    let test = |port, with_key, plan| RemoteTest {
-        dialect: None,
-        name: "127.0.0.1".into(),
-        port,
-        plan,
-        size_from_mtu: false,
-        ip: None,
-        discard: false,
-        with_key,
-        command: vec![],
-    };
+    let test = |port, with_key, plan| RemoteTest { with_key, ..towards(port, false, plan) };
     let record = host.run_test(&test(open.at.port(), false, little())).expect("a record");
     assert_eq!((record.status, &record.error), (Status::Complete, &None));
     // One that needs a key, and one with many rows: it comes in pieces.
@@ -236,19 +226,99 @@ fn a_policy_holds_for_tests_that_a_controller_asks_for() {
     let server = Served::start(Options { agent, max_streams: 2, ..with_key() });
     let mut host = host(server.at).expect("let in");
     let plan = TestPlan { streams: 3, ..little() };
-    let test = RemoteTest {
+    let test = towards(server.at.port(), true, plan);
+    let error = refused(host.run_test(&test), "policy");
+    assert!(error.why.contains("3 streams are more than this server's 2"), "{error:?}");
+}
+
+/// A test of `plan` towards `port` of this host.
+fn towards(port: u16, discard: bool, plan: TestPlan) -> RemoteTest {
+    RemoteTest {
         dialect: None,
         name: "127.0.0.1".into(),
-        port: server.at.port(),
+        port,
         plan,
         size_from_mtu: false,
         ip: None,
-        discard: true,
+        discard,
         with_key: false,
         command: vec![],
-    };
-    let error = refused(host.run_test(&test), "policy");
-    assert!(error.why.contains("3 streams are more than this server's 2"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_controllers_test_ends_at_the_owners_limits() {
+    // Another server, which would go on.
+    let far = Served::start(Options::default());
+    let long = TestPlan { end: End::Datagrams(1_000_000), ..udp(1_000) };
+    let day = Some(50_000);
+    for (limits, plan, why) in [
+        (
+            Options { max_bytes: Some(50_000), ..with_key() },
+            lasting(60_000, udp(1_000)),
+            "--max-bytes",
+        ),
+        (
+            Options { max_bytes: Some(50_000), ..with_key() },
+            reverse(lasting(60_000, tcp())),
+            "--max-bytes",
+        ),
+        (Options { max_duration: Nanos(200 * MS), ..with_key() }, long, "longest test time"),
+        (
+            Options { max_bytes_per_day: day, ..with_key() },
+            lasting(60_000, udp(1_000)),
+            "--max-bytes-per-day",
+        ),
+    ] {
+        let scratch = Scratch::new("limits");
+        let server = Served::start(Options { agent: Some(scratch.options(false, None)), ..limits });
+        let mut host = host(server.at).expect("let in");
+        for discard in [false, true] {
+            if discard && plan.direction != Direction::Forward {
+                continue;
+            }
+            let test = towards(far.at.port(), discard, plan.clone());
+            let record = host.run_test(&test).expect("a record");
+            let error = record.error.expect("it was ended");
+            assert_eq!(error.kind.name(), "policy", "{why}, {discard}: {error:?}");
+            assert!(error.why.contains(why), "{why}, {discard}: {error:?}");
+            if day.is_some_and(|_| why.ends_with("day")) {
+                // The next of today is refused.
+                break;
+            }
+        }
+    }
+    // What needs more memory than this server lets a test have is refused.
+    let scratch = Scratch::new("memory");
+    let agent = Some(scratch.options(false, None));
+    let server = Served::start(Options { agent, max_memory: 6 << 20, ..with_key() });
+    let plan = TestPlan { streams: 8, ..little() };
+    let test = towards(far.at.port(), false, plan);
+    let error = refused(host(server.at).expect("let in").run_test(&test), "policy");
+    assert!(error.why.contains("MiB of memory"), "{error:?}");
+}
+
+/// One that reads nothing is waited for by nobody who ends.
+#[test]
+fn a_controller_that_takes_no_answer_keeps_no_server() {
+    let scratch = Scratch::new("slow");
+    let server = serve(scratch.options(true, None));
+    let (mut peer, mut seals, answer) = session(&server, &opens(&server));
+    assert_eq!(answer, "opened");
+    let argv = ["sh", "-c", "yes | head -c 16000000"];
+    let command =
+        json!({ "command": { "argv": argv, "limit_ms": 60_000, "keep_octets": 16_000_000 } });
+    peer.bytes(&seals.ours.seal(&command).unwrap());
+    // More than the heartbeat: the answer has begun, and will fill the buffers of both ends.
+    let mut unread = vec![0; 1 << 16];
+    while let held = peer.control.peek(&mut unread).expect("an answer")
+        && held < unread.len()
+    {
+        assert!(held > 0, "the server has hung up");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    server.stop();
+    assert!(server.control_ended(1).starts_with("this server ends"));
 }
 
 #[test]
