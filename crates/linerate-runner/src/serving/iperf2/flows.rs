@@ -13,12 +13,12 @@ use linerate_engine::{clock, sys};
 use linerate_model::plan::Transport;
 use linerate_wire::iperf2::Header;
 use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
-use linerate_wire::native::message::RefusalKind;
+use linerate_wire::native::message::{RefusalKind, Refused};
 use socket2::Socket;
 use tokio::net::UdpSocket;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::plan::Asked;
+use super::plan::{Asked, refuse};
 use super::stream::{alone, grant};
 use crate::address::with_port;
 use crate::data::{Early, StreamSocket};
@@ -37,17 +37,34 @@ const MOST_KNOWN: usize = 16_384;
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Streams that run, by their clients' addresses.
-#[derive(Clone, Default)]
-struct Known(Arc<Mutex<HashSet<SocketAddr>>>);
-
-impl Known {
-    fn lock(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
-        // A panic elsewhere leaves the set whole: every change is one call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+#[derive(Clone)]
+struct Known {
+    peers: Arc<Mutex<HashSet<SocketAddr>>>,
+    /// One datagram is a stream, and its address proves nothing: whoever forges some may hold these places, and no
+    /// client of another dialect, or over TCP, finds all of the server's taken.
+    places: Arc<Semaphore>,
 }
 
 impl Known {
+    /// At a server of so many tests at once, of which half are for these.
+    fn of(most_tests: usize) -> Self {
+        let places = Semaphore::new((most_tests / 2).clamp(1, Semaphore::MAX_PERMITS));
+        Self { peers: Arc::default(), places: Arc::new(places) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
+        // A panic elsewhere leaves the set whole: every change is one call.
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> Result<OwnedSemaphorePermit, Refused> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let why =
+                "UDP streams of iperf 2 have half of this server's tests, and no more is free";
+            refuse(RefusalKind::Busy, why)
+        })
+    }
+
     /// What comes of `peer` to the shared socket means nothing until this is over.
     fn hold(&self, peer: SocketAddr, until: impl Future<Output = ()> + Send + 'static) {
         let known = self.clone();
@@ -78,7 +95,7 @@ struct Begun {
 /// Takes streams until the server ends.
 pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
     let _ = socket2::SockRef::from(&udp).set_recv_buffer_size(BUFFER_BYTES);
-    let known = Known::default();
+    let known = Known::of(server.options.max_tests);
     let mut buffer = vec![0; MOST_DATAGRAM];
     loop {
         if udp.readable().await.is_err() {
@@ -170,7 +187,9 @@ fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
             return;
         }
     };
-    let granted = match alone(server).and_then(|alone| grant(server, &asked, alone)) {
+    let place = known.place();
+    let granted = place.and_then(|place| Ok((grant(server, &asked, alone(server)?)?, place)));
+    let (granted, place) = match granted {
         Ok(granted) => granted,
         Err(refused) => {
             server.turned_away(peer, refused.kind, &refused.why);
@@ -185,7 +204,7 @@ fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
     let (server, running) = (Arc::clone(server), Running::new(server));
     known.hold(peer, async move {
         test.run(&server).await;
-        drop(running);
+        drop((running, place));
     });
 }
 
@@ -201,6 +220,20 @@ mod tests {
         (Server::alone(crate::options::Options { bind, ..Default::default() }), port)
     }
 
+    #[test]
+    fn streams_that_prove_nothing_leave_half_of_the_tests_to_others() {
+        for (most, places) in
+            [(0, 1), (1, 1), (4, 2), (128, 64), (usize::MAX, Semaphore::MAX_PERMITS)]
+        {
+            assert_eq!(Known::of(most).places.available_permits(), places, "{most}");
+        }
+        let known = Known::of(4);
+        let held: Vec<_> = (0..2).map(|_| known.place().expect("free")).collect();
+        assert_eq!(known.place().expect_err("taken").kind, RefusalKind::Busy);
+        drop(held);
+        assert!(known.place().is_ok(), "free again");
+    }
+
     #[tokio::test]
     async fn a_stream_that_is_lent_has_all_of_its_peers_and_nothing_of_others() {
         let (server, port) = door();
@@ -214,7 +247,7 @@ mod tests {
             assert!(take(&server, &mut begun, port, (from, bytes.into())).is_empty());
         }
         assert_eq!(begun.len(), 1);
-        start(&Arc::new(server), &Known::default(), begun.remove(0));
+        start(&Arc::new(server), &Known::of(1), begun.remove(0));
         let (socket, early) = loan.stream().await.unwrap();
         let StreamSocket::Udp(socket, None) = socket else { panic!("{socket:?}") };
         assert_eq!(socket.peer_addr().unwrap().as_socket(), Some(from));
