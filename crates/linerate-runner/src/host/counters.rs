@@ -151,10 +151,14 @@ impl Open {
     }
 }
 
+/// Asks that are taken at once. Who asks as fast as this answers keeps nobody from a reading.
+const MOST_AT_ONCE: usize = 4_096;
+
 fn answer(roots: &Roots, asked: &Receiver<Ask>) {
     let mut open: HashMap<Nic, Open> = HashMap::new();
     while let Ok(first) = asked.recv() {
-        for ask in std::iter::once(first).chain(asked.try_iter()) {
+        let mut facts: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>> = HashMap::new();
+        for ask in std::iter::once(first).chain(asked.try_iter()).take(MOST_AT_ONCE) {
             match ask {
                 Ask::Open(nic) => {
                     let fresh = |nic: &Nic| Open {
@@ -169,7 +173,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
                     let Some(open) = open.get_mut(&nic) else { continue };
                     if irqs { open.with_irqs.push(answer) } else { open.waiting.push(answer) }
                 }
-                Ask::Facts(towards, answer) => drop(answer.send(of_host(Some(towards)))),
+                Ask::Facts(towards, answer) => facts.entry(towards).or_default().push(answer),
                 Ask::Close(nic) => {
                     let Some(closed) = open.get_mut(&nic) else { continue };
                     closed.tests = closed.tests.saturating_sub(1);
@@ -181,9 +185,24 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
         }
         let begun = Instant::now();
         open.values_mut().for_each(Open::answer);
+        tell(facts);
         if !open.is_empty() {
             let rest = begun.elapsed().saturating_mul(REST_TIMES);
             std::thread::sleep(rest.clamp(LEAST_REST, MOST_REST));
+        }
+    }
+}
+
+/// What this host is: read once for all who ask towards one address, and not for who is gone.
+fn tell(asked: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>>) {
+    for (towards, mut waiting) in asked {
+        waiting.retain(|answer| !answer.is_closed());
+        if waiting.is_empty() {
+            continue;
+        }
+        let facts = of_host(Some(towards));
+        for answer in waiting {
+            let _ = answer.send(facts.clone());
         }
     }
 }
