@@ -44,7 +44,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         };
         figures = Some(Web::site(at, ("metrics", "--metrics", "metrics"), Box::new(site))?);
     }
-    for web in web.iter().chain(&figures) {
+    for web in web.iter_mut().chain(&mut figures) {
+        web.allow(&args.allow);
         let _ = writeln!(stderr(), "{} {}", local(clock::wall()), web.words());
     }
     let stop = || {

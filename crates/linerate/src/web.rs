@@ -5,7 +5,7 @@
 //! off. Its browser comes again, and is told everything from the start.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,6 +14,7 @@ use std::time::Duration;
 use linerate_ask::value::WebAddress;
 use linerate_model::record::{ErrorKind, ErrorRecord, Interval, RunRecord};
 use linerate_model::sample::HostSample;
+use linerate_runner::Cidr;
 use linerate_runner::random::random;
 use linerate_session::observer::Observer;
 use linerate_watch::web::events::{self, History, Told};
@@ -161,7 +162,7 @@ impl Web {
         let others = if any { ", and at any other address of this host" } else { "" };
         let words = format!("{what} {are} at http://{local}/{path}{others}");
         let feed = Arc::new(Feed::new());
-        let door = Door { listener, behind, feed: Arc::clone(&feed) };
+        let door = Door { listener, behind, feed: Arc::clone(&feed), allow: Vec::new() };
         Ok(Self { feed, words, door: Some(door), thread: None, ended: false })
     }
 
@@ -173,6 +174,13 @@ impl Web {
     /// Where events are told.
     pub fn feed(&self) -> Arc<Feed> {
         Arc::clone(&self.feed)
+    }
+
+    /// Whoever comes neither from there nor from this host is hung up on; no network is every network.
+    pub fn allow(&mut self, networks: &[Cidr]) {
+        if let Some(door) = &mut self.door {
+            door.allow = networks.to_vec();
+        }
     }
 
     /// Serves it, in a thread that is restricted as the calling one is.
@@ -248,6 +256,7 @@ struct Door {
     listener: std::net::TcpListener,
     behind: Behind,
     feed: Arc<Feed>,
+    allow: Vec<Cidr>,
 }
 
 impl Door {
@@ -261,7 +270,7 @@ impl Door {
     }
 
     async fn accept(self) {
-        let Self { listener, behind, feed } = self;
+        let Self { listener, behind, feed, allow } = self;
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let waiting = Arc::new(Semaphore::new(MOST_WAITING));
         let listening = Semaphore::new(MOST_LISTENERS);
@@ -273,7 +282,13 @@ impl Door {
                 Some(_) = guests.join_next() => continue,
                 accepted = listener.accept() => accepted,
             };
+            let strange = |peer: SocketAddr| {
+                let peer = peer.ip().to_canonical();
+                let allowed = || allow.iter().any(|network| network.has(peer));
+                !allow.is_empty() && !peer.is_loopback() && !allowed()
+            };
             match (accepted, Arc::clone(&waiting).try_acquire_owned()) {
+                (Ok((_, peer)), _) if strange(peer) => {}
                 (Ok((stream, _)), Ok(place)) => {
                     guests.spawn(Arc::clone(&room).answer(stream, place));
                 }

@@ -96,7 +96,7 @@ pub struct ServeArgs {
     /// Take tests from these networks only: 192.0.2.0/24, 2001:db8::/32, or an address. Everything else is hung
     /// up on before a byte is answered. May be given several times.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    allow: Vec<Cidr>,
+    pub allow: Vec<Cidr>,
     /// Answer clients of iperf 2 as well, on this port, TCP and UDP [default: 5001]. They prove nothing: no
     /// login, all in clear text. UDP is received, and never sent where nobody has proven the address.
     #[arg(
