@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc;
 
-use linerate_model::plan::IpVersion;
+use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_session::observer::Observer;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     if request.target != Target::Local {
         return client::run(request, None, observer, stop);
     }
-    match own_server(request.ip) {
+    match own_server(request) {
         Ok((address, shut)) => {
             let record = client::run(request, Some(address), observer, stop);
             let _ = shut.send(true);
@@ -34,19 +34,23 @@ pub fn run(request: &Request, observer: &mut dyn Observer, stop: &Stop) -> RunRe
     }
 }
 
-/// A server of our own on loopback, until `true` is sent.
-fn own_server(ip: Option<IpVersion>) -> Result<(SocketAddr, watch::Sender<bool>), ErrorRecord> {
+/// A server of our own on loopback that speaks what the test is asked in, until `true` is sent.
+fn own_server(request: &Request) -> Result<(SocketAddr, watch::Sender<bool>), ErrorRecord> {
     let unable = |why: &str| errors::unable("start a server in this process", why);
-    let loopback: IpAddr = match ip {
+    let loopback: IpAddr = match request.ip {
         Some(IpVersion::V6) => Ipv6Addr::LOCALHOST.into(),
         _ => Ipv4Addr::LOCALHOST.into(),
     };
     let (report, reported) = mpsc::channel();
     let (shut, ends) = watch::channel(false);
+    // Its port, if not that of linerate's own clients and of iperf3's.
+    let door = request.dialect.filter(|d| !matches!(d, Dialect::Native | Dialect::Iperf3));
     // Both ends are the same owner's, and may take what the one asks for.
     let options = server::Options {
         bind: Some(loopback),
+        native: door.is_none(),
         port: 0,
+        doors: door.map(|dialect| (dialect, 0)).into_iter().collect(),
         max_memory: u64::MAX,
         max_window: u32::MAX,
         ..Default::default()

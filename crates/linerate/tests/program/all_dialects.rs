@@ -33,6 +33,22 @@ fn one_flag_opens_the_door_of_every_dialect() {
 }
 
 #[test]
+fn this_machine_alone_is_tested_in_every_dialect() {
+    let _alone = alone();
+    for name in Dialect::ALL.map(|dialect| dialect.as_ref().to_owned()) {
+        for line in ["tcp", "udp -b 2M"] {
+            let line = format!("{line} --local -t 200ms --json --dialect {name}");
+            let ran = linerate(None, &line.split(' ').collect::<Vec<_>>());
+            assert_eq!(ran.code, 0, "{line}: {}", ran.err);
+            let record = ran.record();
+            assert_eq!(record["agreed"]["dialect"], name, "{line}");
+            // Servers of iperf 2 tell nobody what came by TCP.
+            assert!(number(&record["totals"]["sender"], "bytes") > 0, "{line}: {record}");
+        }
+    }
+}
+
+#[test]
 fn a_port_that_is_given_is_the_door() {
     let _alone = alone();
     let port = free_port();
