@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_testkit::records;
 use linerate_watch::web::events;
-use linerate_watch::web::http::{self, Asked, Token};
+use linerate_watch::web::http;
 use linerate_watch::web::page::Html;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -361,38 +361,6 @@ fn an_address_that_cannot_be_had_is_told_before_the_test() {
     assert!(ran.code == 2 && ran.err.contains("`here` is no address"), "{}", ran.err);
 }
 
-/// Answers with a page, or with these events and nothing more until whoever asked goes. The end of the page comes after
-/// that, so that a browser does not take it for loaded before.
-fn answer(mut stream: TcpStream, token: &Token, told: &str, gone: &AtomicBool) {
-    let (mut head, mut bytes) = (Vec::new(), [0; 1_024]);
-    let asked = loop {
-        let Ok(came) = stream.read(&mut bytes) else { return };
-        head.extend_from_slice(&bytes[..came]);
-        match http::asked(&head, token) {
-            Asked::Part if came > 0 => {}
-            asked => break asked,
-        }
-    };
-    let _ = match asked {
-        Asked::Path("") => {
-            let page = http::page(Html::of_test().as_str());
-            let (page, end) = page.split_at(page.len() - "</html>\n".len());
-            let _ = stream.write_all(page.as_bytes());
-            wait_for(LONG, || gone.load(Ordering::SeqCst));
-            stream.write_all(end.as_bytes())
-        }
-        Asked::Events => {
-            let _ = stream.write_all((http::events() + told).as_bytes());
-            let left = stream.read(&mut bytes).map(drop);
-            gone.store(true, Ordering::SeqCst);
-            left
-        }
-        Asked::Path(_) | Asked::Nothing | Asked::Part => {
-            stream.write_all(http::NOT_FOUND.as_bytes())
-        }
-    };
-}
-
 /// A browser without a screen.
 pub struct Browser {
     program: &'static str,
@@ -606,6 +574,18 @@ fn a_browser_shows_a_server_wide_narrow_and_dark() {
     shown.end();
 }
 
+/// Has the body of a page in its own once that has drawn its last chart.
+const DRAWN: &str = r##"<!doctype html><iframe src="page/"></iframe><script>
+const frame = document.querySelector("iframe");
+frame.onload = async () => {
+  const page = frame.contentDocument;
+  const ready = () => page.querySelector(".uplot") && page.body.innerText.includes("limited by");
+  while (!ready()) await new Promise((done) => setTimeout(done, 100));
+  document.body.append(document.importNode(page.body, true));
+  fetch("done");
+};
+</script><!-- end -->"##;
+
 #[test]
 fn a_browser_draws_a_test() {
     let test = "a_browser_draws_a_test";
@@ -616,18 +596,15 @@ fn a_browser_draws_a_test() {
     told.extend(record.intervals.iter().map(events::interval));
     told.extend(events::end(&record));
     let told: String = told.iter().map(|told| &*told.text).collect();
-    let token = Token::new([7; 16]);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = format!("http://{}/{token}/", listener.local_addr().expect("an address"));
-    let gone = Arc::new(AtomicBool::new(false));
-    // A browser may open connections that it does not use.
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let (token, told, gone) = (token.clone(), told.clone(), Arc::clone(&gone));
-            std::thread::spawn(move || answer(stream, &token, &told, &gone));
-        }
+    let address = framed(DRAWN, move |path, stream| {
+        let answer = match path {
+            "" => plain_html(Html::of_test().as_str()),
+            "events" => http::events() + &told,
+            _ => http::NOT_FOUND.to_owned(),
+        };
+        let _ = stream.write_all(answer.as_bytes());
     });
-    let dom = browser.opens(&address, &["--window-size=390,1600", "--virtual-time-budget=20000"]);
+    let dom = browser.opens(&address, &["--window-size=390,1600"]);
     for part in [
         "the test is over: complete",
         "<h1 id=\"title\">&lt;b id=taken&gt;x&lt;/b&gt;</h1>",
