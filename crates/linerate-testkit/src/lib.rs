@@ -17,8 +17,8 @@ pub mod toy;
 pub mod whole;
 
 /// Says loudly that a test could not be made: the test runner captures what macros print, and not this. No file is opened
-/// for that, whose place in a log would be another than that of all others, who write over it. `./test` names a file
-/// of its own for its summary.
+/// for that, whose place in a log would be another than that of all others, who write over it. `./test` reads it from there
+/// for its summary.
 pub fn skip(test: &str, why: &str) {
     skipped("SKIP", test, why);
 }
@@ -30,10 +30,5 @@ pub fn skip_busy(test: &str, why: &str) {
 
 fn skipped(kind: &str, test: &str, why: &str) {
     use std::io::Write;
-    let line = format!("{kind} {test}: {why}\n");
-    let _ = std::io::stderr().write_all(format!("\n*** {line}").as_bytes());
-    if let Some(path) = std::env::var_os("LINERATE_SKIPS") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    }
+    let _ = std::io::stderr().write_all(format!("\n*** {kind} {test}: {why}\n").as_bytes());
 }
