@@ -10,12 +10,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Generic, TypeVar, cast
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ._errors import LinerateError, ProgramMissing, of_end, of_record
 from ._types import RunRecord
+
+if TYPE_CHECKING:
+    # Before Python 3.11 it is another package's, which nobody needs for running this one.
+    from typing_extensions import Self
 
 # Both ends of a test end within their own limits; longer takes only what is stuck.
 END_WITHIN_S = 10.0

@@ -51,6 +51,18 @@ fn the_package_reads_what_this_program_says() {
     assert!(said.contains("\nOK"), "{said}");
 }
 
+/// Of what others installed beside it nothing is seen: `-S` leaves out `site-packages`, `-I` the user's and variables.
+#[test]
+fn it_needs_nothing_but_python() {
+    if !possible("it_needs_nothing_but_python") {
+        return;
+    }
+    let import = "import sys; sys.path.insert(0, 'src'); import linerate; linerate.udp";
+    let mut python = Command::new("python3");
+    python.args(["-I", "-S", "-B", "-c", import]).current_dir(package());
+    ended("importing it", &python.output().expect("python3"));
+}
+
 #[test]
 #[ignore = "long"]
 fn its_wheel_is_built_typed_and_tried_where_nothing_else_is_installed() {
