@@ -55,6 +55,14 @@ pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
     // The profile asks for it, and the static program came out with its symbols all the same.
     let strip = target.cc.replace("gcc", "strip").replace("musl-", "");
     said(Command::new(strip).arg(&program))?;
+    // A linker that is not told so links with the libraries of the system, and an image has none.
+    if target.image.is_some() {
+        let headers =
+            said(Command::new("readelf").args(["--program-headers", "--wide"]).arg(&program))?;
+        if headers.contains("INTERP") {
+            return Err(vec![format!("{} is not static", program.display())]);
+        }
+    }
     Ok(program)
 }
 
@@ -71,23 +79,32 @@ pub fn bill_of_materials(target: &Target) -> Result<PathBuf, Faults> {
         "--target",
         target.triple,
     ]);
-    list.args(["--override-filename", "linerate.cdx"]).current_dir(root());
+    // The folder as it names it, which is not that of a link or of `..` within.
+    list.args(["--override-filename", "linerate.cdx"]).current_dir(tree()?);
     list.args(["--manifest-path", "crates/linerate/Cargo.toml"]).env("SOURCE_DATE_EPOCH", epoch()?);
     said(&mut list)?;
     // It writes one beside each manifest of the workspace.
     let crates = root().join("crates");
     let kept = root().join("target").join(format!("linerate-{}.cdx.json", target.triple));
     let failed = |e: std::io::Error| vec![format!("{}: {e}", kept.display())];
-    // Its names of our own crates hold the folder in which they lie.
     let told =
         std::fs::read_to_string(crates.join("linerate/linerate.cdx.json")).map_err(failed)?;
-    let here = format!("path+file://{}", root().display());
-    std::fs::write(&kept, told.replace(&here, "path+file:///linerate")).map_err(failed)?;
+    std::fs::write(&kept, without_folder(&told, &tree()?)?).map_err(failed)?;
     let others = std::fs::read_dir(crates).map_err(failed)?.flatten().map(|entry| entry.path());
     for folder in others.chain([root().join("xtask")]) {
         let _ = std::fs::remove_file(folder.join("linerate.cdx.json"));
     }
     Ok(kept)
+}
+
+/// A list of parts whose names of our own crates say no more in which folder of this machine they lie.
+fn without_folder(told: &str, tree: &Path) -> Result<String, Faults> {
+    let here = tree.display().to_string();
+    let told = told.replace(&format!("path+file://{here}"), "path+file:///linerate");
+    if told.contains(&here) {
+        return Err(vec![format!("the list of parts names {here}, a folder of this machine")]);
+    }
+    Ok(told)
 }
 
 /// The licences of all that is linked in, each text once.
@@ -117,6 +134,15 @@ pub fn notices(target: &Target) -> Result<String, Faults> {
             let words = String::from_utf8_lossy(&read(&file)?).trim().to_owned();
             texts.entry(words).or_default().push(title.clone());
         }
+    }
+    let compiled = read(&root().join("deploy/notices/rust"))?;
+    let mut beside = vec![("Rust's standard library, MIT OR Apache-2.0", compiled)];
+    if target.image.is_some() {
+        beside.push(("musl, MIT", read(&root().join("deploy/notices/musl"))?));
+    }
+    for (title, words) in beside {
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        texts.entry(words).or_default().push(title.to_owned());
     }
     let line = "=".repeat(80);
     let part = |(words, mut of): (String, Vec<String>)| {
@@ -164,12 +190,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_of_parts_names_no_folder() {
+        let tree = Path::new("/far/linerate");
+        let told = r#""bom-ref": "path+file:///far/linerate/crates/linerate-model#0.1.0""#;
+        let kept = without_folder(told, tree).unwrap();
+        assert_eq!(kept, r#""bom-ref": "path+file:///linerate/crates/linerate-model#0.1.0""#);
+        assert!(without_folder("file:/far/linerate/LICENSE", tree).is_err());
+    }
+
+    #[test]
     fn what_is_linked_in_is_told_with_its_licence() {
         let told = notices(&super::super::TARGETS[0]).unwrap();
         for name in ["serde 1.", "tokio 1.", "rusqlite 0."] {
             assert!(told.lines().any(|line| line.starts_with(name)), "{name}");
         }
         assert!(told.contains("Permission is hereby granted"));
+        // No crates, and linked all the same.
+        assert!(told.contains("\nmusl, MIT\n") && told.contains("\nRust's standard library"));
+        assert!(!notices(&super::super::TARGETS[1]).unwrap().contains("\nmusl, MIT\n"));
         // Of tests alone.
         assert!(!told.lines().any(|line| line.starts_with("proptest ")));
     }
