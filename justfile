@@ -34,9 +34,9 @@ program NAME:
 book:
     cargo xtask book
 
-# the program and its packages for another machine, or for all
-dist TARGET:
-    cargo xtask dist {{TARGET}}
+# the program and its packages for TARGET, or for all; also --twice
+dist *ARGS:
+    cargo xtask dist {{ARGS}}
 
 # docs/pictures, anew, from real runs
 picture:
@@ -58,9 +58,54 @@ deny:
 lab *NAMES:
     lab/run {{NAMES}}
 
-# speed, as ratios
-bench:
-    bench/run
+# speed, as ratios; also --base COMMIT
+bench *ARGS:
+    bench/run {{ARGS}}
+
+# what a broker and a database carry
+bench-fleet:
+    bench/fleet
+
+# what a first build costs
+bench-build:
+    bench/build
+
+# false alarms and speed of comparisons; a whole default sweep
+bench-others:
+    bench/compare.sh
+    bench/sweep.sh
+
+# each limit, made in namespaces, is called by its name
+truth:
+    cargo test --workspace --test program -- --ignored truth::full_table --nocapture
+
+# no advice makes a test worse
+advice:
+    cargo test --workspace --test program -- --ignored truth::every_advice --nocapture
+
+# each option of netperf, nuttcp and iperf 2 against the real programs
+options:
+    cargo test --workspace --test program -- --ignored every_option::
+
+# clients of every kind leave nothing at a server
+soak MINUTES="10":
+    LINERATE_LONG=1 LINERATE_MINUTES={{MINUTES}} cargo test --workspace --test program soak:: -- --ignored --nocapture --test-threads=1
+
+# whole tests of each dialect under a made-up clock
+seeds COUNT="1000000":
+    LINERATE_SEEDS={{COUNT}} cargo test -p linerate-dialect --test whole -- --nocapture
+
+# programs of other machines, built by `just dist all`
+foreign:
+    cargo test --workspace --test program foreign:: -- --ignored
+
+# engine, data and runner under a sanitizer: address, thread
+sanitizers KIND:
+    proofs/sanitizers {{KIND}}
+
+# that tests find what cargo-mutants changes; also 0/100
+mutants *PART:
+    proofs/mutants {{PART}}
 
 # every parser of what strangers send
 fuzz *ARGS:

@@ -43,6 +43,8 @@ use linerate_session::observer::Observer;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+/// What a record is made of.
+pub use linerate_model::record;
 pub use linerate_model::record::{ErrorRecord, Interval, RunRecord, Status};
 
 /// Where a test goes.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use linerate::record::{ErrorKind, Figures};
 use linerate::{Client, Event, Status, Where};
-use linerate_model::record::{ErrorKind, Figures};
 
 use crate::support::alone;
 
