@@ -79,7 +79,7 @@ fn a_change_is_said_once_to_each_however_often_it_is_begun_anew() {
 }
 
 fn change_in(folder: &Folder) {
-    let world = Arc::<World>::default();
+    let world = Arc::new(World { period_s: (6 * HOUR_S).into(), ..World::default() });
     *world.level.lock().unwrap() =
         Some(|wall_s| noise(wall_s) * if wall_s < 30 * DAY_S { 1.0 } else { 0.5 });
     let asked = |resume| Asked { times: 0, keep: folder.keep(resume), ..asked("a,b", 0) };
@@ -129,7 +129,7 @@ fn old_times_go_and_what_is_judged_by_them_stays() {
 }
 
 fn retention_in(folder: &Folder) {
-    let world = Arc::<World>::default();
+    let world = Arc::new(World { period_s: DAY_S.into(), ..World::default() });
     *world.level.lock().unwrap() = Some(|wall_s| {
         noise(wall_s)
             * match wall_s / DAY_S {
