@@ -107,6 +107,6 @@ sanitizers KIND:
 mutants *PART:
     proofs/mutants {{PART}}
 
-# every parser of what strangers send
+# parsers of what the peers of a test send
 fuzz *ARGS:
     proofs/fuzz {{ARGS}}
