@@ -472,7 +472,7 @@ pub fn said(dom: &str, first: &str) -> Value {
     serde_json::from_str(&format!("{begin}{json}}}")).expect("JSON")
 }
 
-/// Looks at a page of the program once it has rows in its tables.
+/// Looks at a page of the program once it has rows in its tables, and that of a test the cores of its host.
 const LOOKS: &str = r##"<!doctype html><style>body{margin:0} iframe{border:0;width:100vw;height:1400px}</style>
 <iframe src="page/"></iframe><output></output><script>
 const frame = document.querySelector("iframe");
@@ -480,7 +480,8 @@ const frame = document.querySelector("iframe");
 if (location.hash) frame.style.width = location.hash.slice(1) + "px";
 frame.onload = async () => {
   const [page, window] = [frame.contentDocument, frame.contentWindow];
-  const ready = () => page.querySelectorAll("tbody tr").length >= 2;
+  const ready = () => page.querySelectorAll("tbody tr").length >= 2
+    && !page.body.innerText.includes("No host reports its cores");
   while (!ready()) await new Promise((done) => setTimeout(done, 100));
   document.querySelector("output").textContent = JSON.stringify({
     state: page.getElementById("state").textContent, width: frame.clientWidth,
