@@ -176,7 +176,7 @@ impl Web {
         Arc::clone(&self.feed)
     }
 
-    /// Whoever comes neither from there nor from this host is hung up on; no network is every network.
+    /// Whoever comes neither from there nor over loopback is hung up on; no network is every network.
     pub fn allow(&mut self, networks: &[Cidr]) {
         if let Some(door) = &mut self.door {
             door.allow = networks.to_vec();

@@ -56,7 +56,7 @@ pub(super) struct Driver<'a, C> {
     /// What this end could not do.
     fault: Option<ErrorRecord>,
     controls: Option<Controls>,
-    /// For whom this host runs the test for somebody else.
+    /// Over what the owner of this host allows it.
     watch: Watch,
 }
 

@@ -185,7 +185,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
         }
         let begun = Instant::now();
         open.values_mut().for_each(Open::answer);
-        tell(facts);
+        tell(facts, |towards| of_host(Some(towards)));
         if !open.is_empty() {
             let rest = begun.elapsed().saturating_mul(REST_TIMES);
             std::thread::sleep(rest.clamp(LEAST_REST, MOST_REST));
@@ -194,13 +194,16 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
 }
 
 /// What this host is: read once for all who ask towards one address, and not for who is gone.
-fn tell(asked: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>>) {
+fn tell(
+    asked: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>>,
+    read: impl Fn(IpAddr) -> HostFacts,
+) {
     for (towards, mut waiting) in asked {
         waiting.retain(|answer| !answer.is_closed());
         if waiting.is_empty() {
             continue;
         }
-        let facts = of_host(Some(towards));
+        let facts = read(towards);
         for answer in waiting {
             let _ = answer.send(facts.clone());
         }
@@ -240,6 +243,20 @@ mod tests {
         apart.dedup();
         assert_eq!(readings.len(), 126);
         assert!(apart.len() < 63, "{} readings", apart.len());
+    }
+
+    #[test]
+    fn what_the_host_is_is_read_once_for_all_and_not_for_who_is_gone() {
+        let here: [IpAddr; 2] = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
+        let (answers, mut asked): (Vec<_>, Vec<_>) = (0..126).map(|_| oneshot::channel()).unzip();
+        let (gone, _) = oneshot::channel();
+        let read = std::cell::RefCell::new(vec![]);
+        tell([(here[0], answers), (here[1], vec![gone])].into(), |towards| {
+            read.borrow_mut().push(towards);
+            HostFacts::default()
+        });
+        assert_eq!(read.into_inner(), [here[0]]);
+        assert!(asked.iter_mut().all(|answered| answered.try_recv().is_ok()));
     }
 
     #[test]

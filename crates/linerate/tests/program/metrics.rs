@@ -8,7 +8,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Client, FleetFile, Server, alone, linerate, number, skip, wait_for};
+use crate::support::{
+    Client, FleetFile, Lab, PORT, Server, alone, linerate, number, skip, wait_for,
+};
 use crate::web::Shown;
 
 /// In a network of the test's own.
@@ -292,6 +294,24 @@ fn a_fleets_file_is_scraped_and_silence_is_no_zero() {
     std::fs::write(&path, "no database, but long enough to look at it as one").expect("written");
     assert!(wait_for(LONG, || text().0.starts_with("HTTP/1.1 500 ")), "{}", text().1);
     drop(shown);
+}
+
+#[test]
+fn networks_that_are_not_allowed_see_neither_metrics_nor_pages() {
+    let _alone = alone();
+    if !Lab::possible("networks_that_are_not_allowed_see_neither_metrics_nor_pages") {
+        return;
+    }
+    let lab = Lab::pair();
+    let metrics = SocketAddr::from(([10, 77, 1, 2], 15_201));
+    let page = SocketAddr::from(([10, 77, 1, 2], 15_202));
+    for (from, allowed) in [("10.77.1.1", true), ("10.77.1.8/29", false)] {
+        let at = [format!("--metrics={metrics}"), format!("--web={page}")];
+        let _server =
+            Server::on_port(Some(&lab.space("b")), PORT, &[&at[0], &at[1], "--allow", from]);
+        let asks = move || (get(metrics, "/metrics").is_some(), get(page, "/").is_some());
+        assert_eq!(lab.inside("a", asks).join().expect("it asked"), (allowed, allowed), "{from}");
+    }
 }
 
 #[test]
