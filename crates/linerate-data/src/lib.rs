@@ -37,6 +37,7 @@ use linerate_model::sample::ThreadUse;
 use linerate_model::units::Nanos;
 use linerate_session::Surroundings;
 use linerate_session::engine_choice::Buffers;
+use linerate_session::flow::Row;
 use linerate_wire::framing::Framing;
 use linerate_wire::native::stream::UdpHello;
 use socket2::Socket;
@@ -100,18 +101,6 @@ impl Surroundings for Around<'_> {
             }
             Err(earlier) => earlier,
         }
-    }
-
-    fn thread(&self) -> ThreadUse {
-        thread_use()
-    }
-}
-
-struct Alone;
-
-impl Surroundings for Alone {
-    fn origin(&self, first_arrival_ns: u64) -> u64 {
-        first_arrival_ns
     }
 
     fn thread(&self) -> ThreadUse {
@@ -282,11 +271,6 @@ impl Context {
         Around(self)
     }
 
-    /// Surroundings in which no other stream has a say, for the account of a warm-up.
-    fn alone(&self) -> Alone {
-        Alone
-    }
-
     /// Intervals of the measured time that are kept.
     fn intervals(&self) -> Option<u64> {
         Some(self.streams.agreed.plan.intervals())
@@ -305,10 +289,9 @@ impl Context {
         let _ = self.events.send(DataEvent::Warm(self.id.stream, index as u64, tick));
     }
 
-    /// Intervals of the warm-up.
-    fn warm_intervals(&self) -> u64 {
-        let plan = &self.streams.agreed.plan;
-        plan.warmup.0.div_ceil(plan.interval.0.max(1)).max(1)
+    fn recv_tick(&self, row: Row) {
+        let tick = Tick::Recv(row.counted);
+        if row.warm { self.warm_tick(row.index, tick) } else { self.tick(row.index, tick) }
     }
 
     /// Whether a sender must end at `now_ns`: it was stopped, or the longest time is over.

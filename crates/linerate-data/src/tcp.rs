@@ -9,9 +9,7 @@ use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{TcpPlan, Traffic};
 use linerate_model::sample::{RecvReport, SendReport, TcpSample, ToldTcp};
-use linerate_session::pacer::{Pace, Pacer};
-use linerate_session::receiver::ByteReceiver;
-use linerate_session::sender::{Quota, Sender};
+use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 use linerate_wire::nuttcp::block::{self, Said};
 
 use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait_for_start};
@@ -19,83 +17,45 @@ use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let plan = &context.streams.agreed.plan;
     let Traffic::Tcp(tcp) = &plan.traffic else { return SendReport::default() };
+    let habits = &context.streams.habits;
     let started = wait_for_start(context, || std::thread::sleep(LOOK_UP / 4));
     let Some((start_ns, thread)) = started else { return SendReport::default() };
     let _ = socket.set_write_timeout(Some(LOOK_UP * 5));
-    let mut telling = Telling::new(context.streams.habits.tells);
-    let mut writer = match written(context, tcp) {
+    let writer = match written(context, tcp) {
         Ok(writer) => writer,
         Err(e) => {
             let error = Some(format!("cannot make a block in memory to send from: {e}"));
             return SendReport { error, ..SendReport::default() };
         }
     };
+    let paced = BlockPacer::new(plan, *habits, context.id.index, context.streams.burst);
+    let mut stream = Stream { context, socket, writer, paced, error: None };
     let around = context.around();
-    let mut account = Sender::new(plan.interval.0, context.intervals());
+    let mut flow = BytesOut::measured(plan, context.id.index, context.intervals());
     clock::sleep_until(start_ns);
-    let mut error = None;
     let measured_ns = start_ns.saturating_add(plan.warmup.0);
-    let mut paced = Paced::new(context);
-    let warmup =
-        warm_up(context, socket, &mut writer, (start_ns, measured_ns), &mut paced, &mut error);
-    let bytes_wanted = Quota::bytes(plan, context.id.index);
-    let until_ns = plan.duration().map(|d| d.0);
+    let warmup = if plan.warmup.0 > 0 { stream.warm_up(start_ns) } else { 0 };
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
     context.begun();
-    account.begin(thread_use_at(measured_ns, thread));
-    let mut reported = 0;
-    while error.is_none() {
-        let now = clock::monotonic_ns().saturating_sub(measured_ns);
-        if account.is_due(now) {
-            account.roll(now, row(socket, &mut before), &around);
-            while let Some(interval) = account.intervals().get(reported) {
-                context.tick(reported, Tick::Send(*interval));
-                reported += 1;
-            }
-        }
-        if context.ends_sending(now.saturating_add(measured_ns))
-            || until_ns.is_some_and(|until| now >= until)
-        {
-            break;
-        }
-        let most = match bytes_wanted {
-            Some(wanted) => match wanted.saturating_sub(account.bytes()) {
-                0 => break,
-                left => usize::try_from(left).unwrap_or(usize::MAX),
-            },
-            None => usize::MAX,
-        };
-        let next = until_ns.unwrap_or(u64::MAX).min(account.next_boundary_ns());
-        let Some(room) = paced.most(now + measured_ns, measured_ns.saturating_add(next)) else {
-            continue;
-        };
-        let most = most.min(room);
-        if let Some(telling) = &mut telling {
-            telling.mark(&mut writer, now, || sys::tcp_sample(socket));
-        }
-        match writer.write(socket, most) {
-            Ok(bytes) => {
-                account.on_sent(now, 0, bytes as u64, None);
-                context.shared.add_sent(bytes as u64);
-                paced.sent(bytes as u64);
-            }
-            Err(e) if passing(e.kind()) => {}
-            // Its clients close their streams once the test is over.
-            Err(_) if context.streams.habits.streams_outlive && context.shared.stopping() => break,
-            Err(e) => error = Some(format!("sending failed: {e}")),
-        }
-    }
+    flow.begin(thread_use_at(measured_ns, thread));
+    let telling = Telling::new(habits.tells);
+    stream.drive(&mut flow, measured_ns, &mut before, telling, |index, tick| {
+        context.tick(index, tick);
+    });
     // Once the client has ended the test, it counts no more.
     let counts = !context.shared.stopping();
-    if context.streams.habits.whole_blocks && error.is_none() && counts {
-        finish_block(context, socket, &mut writer, tcp.block, warmup, &mut account, measured_ns);
+    if habits.whole_blocks && stream.error.is_none() && counts {
+        stream.finish_block(tcp.block, warmup, &mut flow, measured_ns);
     }
-    let span_ns = paced.ended_ns(context, clock::monotonic_ns()).saturating_sub(measured_ns);
+    let Stream { writer, paced, error, .. } = stream;
+    let stopped_ns = context.shared.stopped_ns();
+    let ended_ns = paced.ended_ns(stopped_ns, clock::monotonic_ns());
+    let span_ns = ended_ns.saturating_sub(measured_ns);
     let last_row = row(socket, &mut before);
     let tcp = last_row.map(|_| before.grown_since(&base));
     let mut acknowledged_ns = None;
-    if context.streams.habits.streams_outlive {
+    if habits.streams_outlive {
         // Its receivers count until they hear of the end, which must come after the data.
         if counts {
             let at_ns = wait_until_acknowledged(context, socket);
@@ -106,7 +66,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         let _ = socket.shutdown(Shutdown::Write);
     }
     let congestion = sys::congestion(socket);
-    let report = account.finish(span_ns, last_row, &around);
+    let report = flow.finish(span_ns, last_row, &around);
     SendReport {
         warmup,
         acknowledged_ns,
@@ -129,66 +89,31 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let mut blocks = (context.streams.habits.tells != Tells::Nothing && !tcp.discard)
         .then(|| block::Reader::new(tcp.block as usize));
     let around = context.around();
-    let by_time = context.streams.habits.warm_by_time;
-    let warm_ns = if by_time { 0 } else { plan.warmup.0 };
-    let mut account = ByteReceiver::new(plan.interval.0, context.intervals(), warm_ns);
-    // It begins for all with the test and not with a stream's first byte.
-    let mut warmup = (by_time && plan.warmup.0 > 0)
-        .then(|| ByteReceiver::new(plan.interval.0, Some(context.warm_intervals()), 0));
+    let mut flow = BytesIn::new(plan, context.streams.habits, context.intervals());
     let outlives = context.streams.habits.streams_outlive;
-    let mut warmed = RecvReport::default();
-    let mut warm_reported = 0;
-    let mut reported = 0;
+    let all_came = |flow: &BytesIn| flow.is_complete(context.shared.sent(context.id.stream));
     let mut error = None;
     loop {
-        if context.streams.habits.measured_from_start
+        if flow.begins_with_test()
             && let Some(start) = context.shared.running()
         {
-            let measured = start.saturating_add(plan.warmup.0);
-            match warmup.take() {
-                Some(mut warm) if clock::monotonic_ns() < measured => {
-                    warm.begin_at(start, &context.alone());
-                    while let Some(interval) = warm.intervals().get(warm_reported) {
-                        context.warm_tick(warm_reported, Tick::Recv(*interval));
-                        warm_reported += 1;
-                    }
-                    warmup = Some(warm);
-                }
-                Some(warm) => {
-                    warmed = warm.finish(&context.alone());
-                    for (index, row) in warmed.intervals.iter().enumerate().skip(warm_reported) {
-                        context.warm_tick(index, Tick::Recv(*row));
-                    }
-                    account.begin_at(measured, &around);
-                }
-                None => account.begin_at(measured, &around),
-            }
+            flow.begin(start, clock::monotonic_ns(), &around);
         }
         match reader.read(socket) {
             Ok(0) => break,
             Ok(bytes) => {
                 let now = clock::monotonic_ns();
                 context.shared.hear(now);
-                match &mut warmup {
-                    Some(warm) => {
-                        warm.on_bytes(bytes as u64, now, &context.alone());
-                        context.shared.add_received_warm(bytes as u64);
-                    }
-                    None => {
-                        account.on_bytes(bytes as u64, now, &around);
-                        context.shared.add_received(bytes as u64);
-                    }
+                if flow.on_bytes(bytes as u64, now, &around) {
+                    context.shared.add_received_warm(bytes as u64);
+                } else {
+                    context.shared.add_received(bytes as u64);
                 }
                 let said = blocks.as_mut().and_then(|blocks| blocks.read(reader.last(bytes)));
                 if let Some(said) = said {
-                    account.on_told(told(said));
+                    flow.on_told(told(said));
                 }
-                if outlives
-                    && context
-                        .shared
-                        .sent(context.id.stream)
-                        .is_some_and(|all| account.bytes() >= all)
-                {
+                if all_came(&flow) {
                     break;
                 }
                 // A stream that goes on long after its end was due must not hold the test.
@@ -199,16 +124,8 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
             }
             Err(e) if passing(e.kind()) => {
                 let now = clock::monotonic_ns();
-                match &mut warmup {
-                    Some(warm) => warm.on_idle(now, &context.alone()),
-                    None => account.on_idle(now, &around),
-                }
-                if outlives
-                    && context
-                        .shared
-                        .sent(context.id.stream)
-                        .is_some_and(|all| account.bytes() >= all)
-                {
+                flow.on_idle(now, &around);
+                if all_came(&flow) {
                     break;
                 }
                 context.shared.look_after_peer(now);
@@ -226,22 +143,16 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 break;
             }
         }
-        while let Some(interval) = account.intervals().get(reported) {
-            context.tick(reported, Tick::Recv(*interval));
-            reported += 1;
+        while let Some(row) = flow.row() {
+            context.recv_tick(row);
         }
     }
     RecvReport {
         engine: if tcp.discard { "discard" } else { "read" }.to_owned(),
         receive_buffer: sys::receive_buffer(socket),
         error,
-        ..finished(account.finish(&around), &warmed)
+        ..flow.finish(&around)
     }
-}
-
-/// The report of a receiver whose warm-up had an account of its own.
-fn finished(report: RecvReport, warmed: &RecvReport) -> RecvReport {
-    RecvReport { warmup: report.warmup.saturating_add(warmed.counts.bytes), ..report }
 }
 
 /// What is written, block after block.
@@ -300,161 +211,109 @@ fn told(said: Said) -> ToldTcp {
     ToldTcp { retransmits: said.retransmits.into(), cwnd_bytes }
 }
 
-/// Blocks at the asked rate, where it is this end's to keep (iperf3's): the kernel's own pacing takes
-/// a whole send buffer at once, which would show as a rate that was never on the wire.
-struct Paced {
-    pacer: Option<Pacer>,
-    block: u64,
-    /// Bytes of the block that was begun.
-    part: u64,
-    begun_ns: Option<u64>,
-    /// End of the last write.
-    last_ns: u64,
-}
-
 /// Longest sleep, so that a stop is noticed, in nanoseconds.
 const NAP_NS: u64 = 20_000_000;
-
-impl Paced {
-    fn new(context: &Context) -> Self {
-        let plan = &context.streams.agreed.plan;
-        let (mut pacer, mut block) = (None, 1);
-        if let (Traffic::Tcp(tcp), true) = (&plan.traffic, context.streams.habits.whole_blocks) {
-            block = u64::from(tcp.block.max(1));
-            pacer = tcp.rate.and_then(|rate| {
-                let bits = rate.bits_per_second();
-                Pacer::new(bits, block * 8, context.id.index, plan.streams, 1, 1_000_000)
-                    .map(|pacer| pacer.in_bursts(context.streams.burst.into()))
-            });
-        }
-        Self { pacer, block, part: 0, begun_ns: None, last_ns: 0 }
-    }
-
-    /// Most bytes to write at `now_ns`; `None` when nothing was due, after a wait that ends at
-    /// `until_ns` at the latest.
-    fn most(&mut self, now_ns: u64, until_ns: u64) -> Option<usize> {
-        let Some(pacer) = &mut self.pacer else { return Some(usize::MAX) };
-        let begun = *self.begun_ns.get_or_insert(now_ns);
-        let left = usize::try_from(self.block - self.part).unwrap_or(usize::MAX);
-        if self.part > 0 {
-            return Some(left);
-        }
-        match pacer.next(now_ns.saturating_sub(begun)) {
-            Pace::Send { .. } => Some(left),
-            Pace::WaitUntil(at) => {
-                let at = begun.saturating_add(at).min(until_ns).min(now_ns.saturating_add(NAP_NS));
-                clock::sleep_until(at);
-                None
-            }
-        }
-    }
-
-    /// The end of sending that was noticed at `now_ns`: a thread that waits for its next block sees later
-    /// that it was stopped.
-    fn ended_ns(&self, context: &Context, now_ns: u64) -> u64 {
-        match (&self.pacer, context.shared.stopped_ns()) {
-            (Some(_), Some(stopped)) if self.part == 0 => stopped.max(self.last_ns).min(now_ns),
-            _ => now_ns,
-        }
-    }
-
-    fn sent(&mut self, bytes: u64) {
-        let Some(pacer) = &mut self.pacer else { return };
-        self.part += bytes;
-        self.last_ns = clock::monotonic_ns();
-        if self.part >= self.block {
-            self.part = 0;
-            let begun = self.begun_ns.unwrap_or(0);
-            pacer.taken(1, self.last_ns.saturating_sub(begun));
-        }
-    }
-}
-
-/// Sends until the measured time begins; returns the bytes.
-fn warm_up(
-    context: &Context,
-    socket: &TcpStream,
-    writer: &mut BlockWriter,
-    (start_ns, measured_ns): (u64, u64),
-    paced: &mut Paced,
-    error: &mut Option<String>,
-) -> u64 {
-    if measured_ns == start_ns {
-        return 0;
-    }
-    let around = context.around();
-    let interval = context.streams.agreed.plan.interval.0;
-    let mut account = Sender::new(interval, Some(context.warm_intervals()));
-    let mut before = sys::tcp_sample(socket).unwrap_or_default();
-    account.begin(thread_use());
-    let mut reported = 0;
-    while error.is_none() && !context.shared.stopping() {
-        let now = clock::monotonic_ns();
-        if now >= measured_ns {
-            break;
-        }
-        context.shared.look_after_peer(now);
-        let now = now.saturating_sub(start_ns);
-        if account.is_due(now) {
-            account.roll(now, row(socket, &mut before), &around);
-        }
-        let Some(most) = paced.most(now + start_ns, measured_ns) else { continue };
-        match writer.write(socket, most) {
-            Ok(bytes) => {
-                account.on_sent(now, 0, bytes as u64, None);
-                context.shared.add_sent(bytes as u64);
-                paced.sent(bytes as u64);
-            }
-            Err(e) if passing(e.kind()) => {}
-            Err(_) if context.streams.habits.streams_outlive && context.shared.stopping() => break,
-            Err(e) => *error = Some(format!("sending failed: {e}")),
-        }
-        while let Some(row) =
-            account.intervals().get(reported).filter(|_| context.streams.habits.warm_by_time)
-        {
-            context.warm_tick(reported, Tick::Send(*row));
-            reported += 1;
-        }
-    }
-    let bytes = account.bytes();
-    if context.streams.habits.warm_by_time {
-        let last_row = row(socket, &mut before);
-        let report = account.finish(measured_ns - start_ns, last_row, &around);
-        for (index, row) in report.intervals.iter().enumerate().skip(reported) {
-            context.warm_tick(index, Tick::Send(*row));
-        }
-    }
-    bytes
-}
-
 /// How long a stream may take to send what it has begun, in nanoseconds.
 const LAST_BLOCK_NS: u64 = 2_000_000_000;
 
-/// Receivers of iperf3 3.16 and later count whole blocks only: ends the one that was begun.
-fn finish_block(
-    context: &Context,
-    socket: &TcpStream,
-    writer: &mut BlockWriter,
-    block: u32,
-    warmup: u64,
-    account: &mut Sender,
-    measured_ns: u64,
-) {
-    let block = u64::from(block.max(1));
-    let until = clock::monotonic_ns().saturating_add(LAST_BLOCK_NS);
-    loop {
-        let part = (warmup + account.bytes()) % block;
-        let now = clock::monotonic_ns();
-        if part == 0 || now >= until || context.shared.drained_at(now) {
-            return;
-        }
-        match writer.write(socket, (block - part) as usize) {
-            Ok(bytes) => {
-                account.on_sent(now.saturating_sub(measured_ns), 0, bytes as u64, None);
-                context.shared.add_sent(bytes as u64);
+/// A stream that sends.
+struct Stream<'a> {
+    context: &'a Context,
+    socket: &'a TcpStream,
+    writer: BlockWriter,
+    paced: BlockPacer,
+    error: Option<String>,
+}
+
+impl Stream<'_> {
+    /// Sends until the measured time begins; returns the bytes.
+    fn warm_up(&mut self, start_ns: u64) -> u64 {
+        let context = self.context;
+        let plan = &context.streams.agreed.plan;
+        let shown = context.streams.habits.warm_by_time;
+        let mut flow = BytesOut::warmup(plan);
+        let mut before = sys::tcp_sample(self.socket).unwrap_or_default();
+        flow.begin(thread_use());
+        self.drive(&mut flow, start_ns, &mut before, None, |index, tick| {
+            if shown {
+                context.warm_tick(index, tick);
             }
-            Err(e) if passing(e.kind()) => {}
-            Err(_) => return,
+        });
+        let bytes = flow.bytes();
+        let last_row = row(self.socket, &mut before);
+        let rows = flow.finish(plan.warmup.0, last_row, &context.around()).intervals;
+        if let Some(last) = rows.last().filter(|_| shown) {
+            context.warm_tick(rows.len() - 1, Tick::Send(*last));
+        }
+        bytes
+    }
+
+    /// Sends until its time is up, all has gone, or the test ends.
+    fn drive(
+        &mut self,
+        flow: &mut BytesOut,
+        start_ns: u64,
+        before: &mut TcpSample,
+        mut telling: Option<Telling>,
+        tell: impl Fn(usize, Tick),
+    ) {
+        let (context, socket) = (self.context, self.socket);
+        while self.error.is_none() {
+            let at_ns = clock::monotonic_ns();
+            let now = at_ns.saturating_sub(start_ns);
+            flow.look(now, || row(socket, before), &context.around());
+            while let Some((index, row)) = flow.row() {
+                tell(index, Tick::Send(row));
+            }
+            if context.ends_sending(at_ns) {
+                break;
+            }
+            let Some(most) = flow.most(now) else { break };
+            let room = match self.paced.most(at_ns) {
+                Ok(room) => most.min(room),
+                Err(due_ns) => {
+                    let next = start_ns.saturating_add(flow.next_end_ns());
+                    clock::sleep_until(due_ns.min(next).min(at_ns.saturating_add(NAP_NS)));
+                    continue;
+                }
+            };
+            if let Some(telling) = &mut telling {
+                telling.mark(&mut self.writer, now, || sys::tcp_sample(socket));
+            }
+            match self.writer.write(socket, usize::try_from(room).unwrap_or(usize::MAX)) {
+                Ok(bytes) => {
+                    flow.on_sent(bytes as u64, now);
+                    context.shared.add_sent(bytes as u64);
+                    self.paced.sent(bytes as u64, clock::monotonic_ns);
+                }
+                Err(e) if passing(e.kind()) => {}
+                // Its clients close their streams once the test is over.
+                Err(_) if context.streams.habits.streams_outlive && context.shared.stopping() => {
+                    break;
+                }
+                Err(e) => self.error = Some(format!("sending failed: {e}")),
+            }
+        }
+    }
+
+    /// Receivers of iperf3 3.16 and later count whole blocks only: ends the one that was begun.
+    fn finish_block(&mut self, block: u32, warmup: u64, flow: &mut BytesOut, measured_ns: u64) {
+        let block = u64::from(block.max(1));
+        let until = clock::monotonic_ns().saturating_add(LAST_BLOCK_NS);
+        loop {
+            let part = (warmup + flow.bytes()) % block;
+            let now = clock::monotonic_ns();
+            if part == 0 || now >= until || self.context.shared.drained_at(now) {
+                return;
+            }
+            match self.writer.write(self.socket, (block - part) as usize) {
+                Ok(bytes) => {
+                    flow.on_sent(bytes as u64, now.saturating_sub(measured_ns));
+                    self.context.shared.add_sent(bytes as u64);
+                }
+                Err(e) if passing(e.kind()) => {}
+                Err(_) => return,
+            }
         }
     }
 }

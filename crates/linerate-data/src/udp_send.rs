@@ -9,7 +9,8 @@ use linerate_model::plan::{Traffic, UdpPlan};
 use linerate_model::sample::{RateChange, SendReport, ThreadUse};
 use linerate_model::units::{BitRate, Rate};
 use linerate_session::engine_choice::{self, Reach, Shape};
-use linerate_session::pacer::{Pace, Pacer};
+use linerate_session::flow::{Call, Next, Outgoing, warm_intervals};
+use linerate_session::pacer::Pacer;
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::Batch;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
@@ -79,10 +80,10 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         // A phase with its own counters, and its own numbers where they do not go on; nothing of it is in the
         // result.
         let phase = stream.phase(start_ns, quota, true);
-        let sent = phase.account.datagrams();
+        let sent = phase.flow.datagrams();
         if context.streams.habits.warm_by_time {
             stream.first_number = sent;
-            let rows = phase.account.finish(phase.span_ns, None, &context.around()).intervals;
+            let rows = phase.flow.finish(phase.span_ns, false, &context.around()).intervals;
             if let Some(last) = rows.last() {
                 context.warm_tick(rows.len() - 1, Tick::Send(*last));
             }
@@ -93,13 +94,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     };
     let quota = Quota::datagrams(plan, udp.size, context.id.index);
     let phase = stream.phase(start_ns.saturating_add(plan.warmup.0), quota, false);
-    let pacer = phase.pacer.as_ref();
-    // Where no rate was asked for at first, none can be missed.
-    let pacer_throughout = pacer.filter(|_| udp.rate.is_some());
-    let pacing =
-        pacer_throughout.and_then(|pacer| phase.account.pacing_error_ppb(pacer, phase.span_ns));
-    let nominal_gap_ns = pacer.and_then(Pacer::nominal_gap_ns);
-    let report = phase.account.finish(phase.span_ns, None, &context.around());
+    let report = phase.flow.finish(phase.span_ns, udp.rate.is_some(), &context.around());
     SendReport {
         warmup,
         engines: stream.engines.used().to_vec(),
@@ -111,8 +106,6 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             .counters()
             .path_mtu
             .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.streams.ip.udp_overhead()),
-        pacing_error_ppb: pacing,
-        nominal_gap_ns,
         rate_changes: stream.changes,
         error: phase.error,
         ..report
@@ -151,114 +144,40 @@ struct Stream<'a> {
 /// The warm-up, or the measured time.
 struct Phase {
     start_ns: u64,
-    quota: Quota,
     warmup: bool,
-    account: Sender,
-    pacer: Option<Pacer>,
-    /// Intervals that were reported; of a warm-up only where its users see it.
-    reported: usize,
+    flow: Outgoing,
+    /// Its intervals are told: of a warm-up only where its users see it.
     reports: bool,
-    /// Of the shorter datagrams that end a test by bytes.
-    tails_sent: usize,
-    /// When the last call ended, since the start; a call whose end is not yet known.
-    last_end_ns: u64,
-    has_sent: bool,
     span_ns: u64,
     error: Option<String>,
 }
 
-/// What a sender does next.
-enum Next {
-    /// Nothing before this time, since the start.
-    Wait(u64),
-    Call(Call),
-    /// The quota is met.
-    Over,
-}
-
-/// One call into the kernel.
-struct Call {
-    datagrams: u64,
-    /// Bytes of each.
-    length: usize,
-    is_tail: bool,
-    /// When its first datagram was due, since the start; absent without pacing.
-    due_ns: Option<u64>,
-}
-
 impl Phase {
-    /// Intervals that are over at `now`, since the start.
+    /// Tells of intervals that are over.
     #[inline]
-    fn roll(&mut self, context: &Context, now: u64) {
-        if !self.account.is_due(now) {
+    fn report(&mut self, context: &Context) {
+        if !self.reports {
             return;
         }
-        if let Some(pacer) = &self.pacer {
-            self.account.on_pacer(pacer.late(), pacer.given_up());
-        }
-        self.account.roll(now, None, &context.around());
-        while let Some(row) = self.account.intervals().get(self.reported).filter(|_| self.reports) {
-            let tick = Tick::Send(*row);
+        while let Some((index, row)) = self.flow.row() {
+            let tick = Tick::Send(row);
             if self.warmup {
-                context.warm_tick(self.reported, tick);
+                context.warm_tick(index, tick);
             } else {
-                context.tick(self.reported, tick);
-            }
-            self.reported += 1;
-        }
-    }
-
-    /// What pace and quota allow at `now`, since the start.
-    #[inline]
-    fn next(&mut self, now: u64, batch: usize, size: usize) -> Next {
-        let mut call = Call { datagrams: batch as u64, length: size, is_tail: false, due_ns: None };
-        match self.pacer.as_mut().map(|pacer| pacer.next(now)) {
-            Some(Pace::WaitUntil(at)) => {
-                // An interval's end or the test's may come first.
-                let until = self.quota.until_ns.unwrap_or(u64::MAX);
-                return Next::Wait(at.min(self.account.next_boundary_ns()).min(until));
-            }
-            Some(Pace::Send { datagrams, due_ns }) => {
-                call.datagrams = call.datagrams.min(datagrams);
-                call.due_ns = Some(due_ns);
-            }
-            None => {}
-        }
-        if let Some(full) = self.quota.full {
-            let left = full.saturating_sub(self.account.datagrams());
-            call.datagrams = call.datagrams.min(left);
-            if left == 0 {
-                let tail = self.quota.tail.get(self.tails_sent).filter(|length| **length > 0);
-                let Some(length) = tail else { return Next::Over };
-                let length = usize::from(*length);
-                call = Call { datagrams: 1, length, is_tail: true, ..call };
+                context.tick(index, tick);
             }
         }
-        Next::Call(call)
     }
 
     /// How long it was.
     fn end(mut self, context: &Context) -> Self {
-        if let Some(pacer) = &self.pacer {
-            self.account.on_pacer(pacer.late(), pacer.given_up());
+        let errors = self.flow.local_errors();
+        if self.flow.datagrams() == 0 && !errors.is_empty() {
+            self.error = self.error.or_else(|| Some(nothing_left(errors)));
         }
-        if self.account.datagrams() == 0 && !self.account.local_errors().is_empty() {
-            self.error = self.error.or_else(|| Some(nothing_left(self.account.local_errors())));
-        }
-        let now = clock::monotonic_ns().saturating_sub(self.start_ns);
-        let last_end_ns = self.last_end_ns;
-        self.span_ns = match (self.quota.until_ns, &self.pacer) {
-            // A paced sender's last slot ends with the time.
-            (Some(until), _) if now >= until => until.max(last_end_ns),
-            (None, Some(pacer)) => last_end_ns.max(pacer.due_ns(pacer.slot())),
-            // A thread that waits for its next slot sees later that it was stopped.
-            (Some(_), Some(_)) => {
-                let stopped = context.shared.stopped_ns();
-                let stopped = stopped.map(|at| at.saturating_sub(self.start_ns));
-                stopped.map_or(now, |at| at.max(last_end_ns).min(now))
-            }
-            _ => now,
-        };
+        let since_start = |at: u64| at.saturating_sub(self.start_ns);
+        let stopped = context.shared.stopped_ns().map(since_start);
+        self.span_ns = self.flow.end(since_start(clock::monotonic_ns()), stopped);
         self
     }
 }
@@ -272,23 +191,19 @@ impl Stream<'_> {
             // Without pacing this is the one reading of the clock a call: the end of the last call and
             // the send time of the next.
             let now = clock::monotonic_ns().saturating_sub(start_ns);
-            if std::mem::take(&mut phase.has_sent) {
-                phase.last_end_ns = now;
-            }
-            phase.roll(self.context, now);
+            phase.flow.look(now, &self.context.around());
+            phase.report(self.context);
             if let Some(throttle) = self.throttle
                 && throttle.chosen() != self.chosen
             {
                 self.turn(&mut phase, throttle.chosen(), now);
             }
-            let over = phase.quota.until_ns.is_some_and(|until| now >= until);
-            if over || self.context.ends_sending(start_ns.saturating_add(now)) {
+            if self.context.ends_sending(start_ns.saturating_add(now)) {
                 break;
             }
-            match phase.next(now, self.shape.batch, size) {
+            match phase.flow.next(now, self.shape.batch, size) {
                 Next::Wait(at) => {
                     self.waiter.wait_until(start_ns.saturating_add(at), start_ns + now);
-                    continue;
                 }
                 Next::Over => break,
                 Next::Call(call) => {
@@ -298,7 +213,6 @@ impl Stream<'_> {
                     }
                 }
             }
-            phase.has_sent = true;
         }
         phase.end(self.context)
     }
@@ -314,13 +228,7 @@ impl Stream<'_> {
         let mut reach = reach(&*self.port);
         reach.batch = reach.batch.min(self.buffer.len() / self.udp.size.len().max(1)).max(1);
         self.shape = engine_choice::shape(&self.udp, self.context.streams.ip, streams, reach);
-        match &mut phase.pacer {
-            Some(pacer) => {
-                pacer.turn(chosen);
-                pacer.set_batch(self.shape.batch as u64);
-            }
-            none => *none = self.pacer().map(|p| p.going_on(phase.account.slots(), now)),
-        }
+        phase.flow.turn(chosen, self.shape.batch, now, || self.pacer());
         if !phase.warmup {
             self.note_rate(now);
         }
@@ -356,7 +264,7 @@ impl Stream<'_> {
         let reports = !warmup || self.context.streams.habits.warm_by_time;
         let intervals = match (warmup, reports) {
             (false, _) => self.context.intervals(),
-            (true, true) => Some(self.context.warm_intervals()),
+            (true, true) => Some(warm_intervals(plan.warmup.0, plan.interval.0)),
             (true, false) => Some(1),
         };
         let mut account = Sender::new(plan.interval.0, intervals);
@@ -376,20 +284,8 @@ impl Stream<'_> {
         }
         self.thread = thread_use_at(start_ns, self.thread);
         account.begin(self.thread);
-        Phase {
-            start_ns,
-            quota,
-            warmup,
-            account,
-            pacer,
-            reported: 0,
-            reports,
-            tails_sent: 0,
-            last_end_ns: 0,
-            has_sent: false,
-            span_ns: 0,
-            error: None,
-        }
+        let flow = Outgoing::new(quota, account, pacer);
+        Phase { start_ns, warmup, flow, reports, span_ns: 0, error: None }
     }
 
     /// Hands datagrams to the kernel and accounts for its answer; the error ends the stream.
@@ -397,17 +293,17 @@ impl Stream<'_> {
     fn call(&mut self, phase: &mut Phase, call: &Call, now: u64) -> Result<(), String> {
         let Call { datagrams, length, .. } = *call;
         let sent_ns =
-            if phase.pacer.is_some() { clock::monotonic_ns() } else { phase.start_ns + now };
+            if phase.flow.is_paced() { clock::monotonic_ns() } else { phase.start_ns + now };
         let begun = sent_ns.saturating_sub(phase.start_ns);
         let count = datagrams as usize;
-        let first = self.first_number + phase.account.datagrams();
+        let first = self.first_number + phase.flow.datagrams();
         self.stamp(first, count, length, sent_ns, phase.warmup);
         let bytes = self.buffer.get(..count * length).unwrap_or(&self.buffer);
         let batch = SendBatch { bytes, segment: length, train: self.shape.train };
         match self.port.send(&batch) {
             Ok(sent) => {
                 let taken = (sent.datagrams as u64).min(datagrams);
-                phase.account.on_sent(begun, taken, taken * length as u64, call.due_ns);
+                phase.flow.on_sent(call, taken, begun);
                 self.context.shared.add_sent(taken * length as u64);
                 self.errors = 0;
                 self.failures = 0;
@@ -417,14 +313,11 @@ impl Stream<'_> {
                 // datagram that was too large, is in the error queue as well; a lack of room is not.
                 if taken < datagrams && !self.port.take_errors() {
                     refused = (datagrams - taken).min(self.shape.train as u64);
-                    phase.account.on_cut_short(refused);
+                    phase.flow.on_cut_short(refused);
                 }
-                self.give_way(&mut phase.pacer, taken, refused, begun);
+                self.give_way(&mut phase.flow, taken, refused, begun);
                 // An older kernel takes shorter trains; the headers must say so.
                 self.shape.train = self.shape.train.min(sent.max_train);
-                if call.is_tail {
-                    phase.tails_sent += taken as usize;
-                }
                 Ok(())
             }
             Err(e) => self.on_error(phase, datagrams, begun, &e),
@@ -442,9 +335,7 @@ impl Stream<'_> {
     ) -> Result<(), String> {
         if self.port.is_refusal(error) {
             self.fall_back(error).map_err(|none| none.to_string())?;
-            if let Some(pacer) = &mut phase.pacer {
-                pacer.set_batch(self.shape.batch as u64);
-            }
+            phase.flow.set_batch(self.shape.batch);
             return Ok(());
         }
         let Some(errno) = self.dropped_here(error) else {
@@ -452,31 +343,25 @@ impl Stream<'_> {
         };
         // Of a call that took nothing, the kernel tried one datagram, or one train.
         let refused = datagrams.min(self.shape.train as u64);
-        phase.account.on_refused(begun, refused, errno);
-        self.give_way(&mut phase.pacer, 0, refused, begun);
-        let for_ever = phase.quota.until_ns.is_none() || phase.account.datagrams() == 0;
+        phase.flow.on_refused(refused, begun, errno);
+        self.give_way(&mut phase.flow, 0, refused, begun);
+        let for_ever = !phase.flow.ends_by_time() || phase.flow.datagrams() == 0;
         if for_ever && self.gives_up(begun) {
-            return Err(nothing_left(phase.account.local_errors()));
+            return Err(nothing_left(phase.flow.local_errors()));
         }
         Ok(())
     }
 
     /// Slots that were used, by what the kernel took and by what it refused. A sender that has no slots
     /// pauses after a refusal.
-    fn give_way(&mut self, pacer: &mut Option<Pacer>, taken: u64, refused: u64, begun_ns: u64) {
-        match pacer {
-            Some(pacer) => pacer.taken(taken + refused, begun_ns),
-            None if refused > 0 => {
-                let now = clock::monotonic_ns();
-                let pause = if self.failures > PASSING_ERRORS {
-                    AFTER_FAILURE_NS
-                } else {
-                    AFTER_REFUSAL_NS
-                };
-                self.waiter.wait_until(now + pause, now);
-            }
-            None => {}
+    fn give_way(&mut self, flow: &mut Outgoing, taken: u64, refused: u64, begun_ns: u64) {
+        if flow.took(taken + refused, begun_ns) || refused == 0 {
+            return;
         }
+        let now = clock::monotonic_ns();
+        let pause =
+            if self.failures > PASSING_ERRORS { AFTER_FAILURE_NS } else { AFTER_REFUSAL_NS };
+        self.waiter.wait_until(now + pause, now);
     }
 
     /// Writes numbers, time and places into the datagrams of the buffer.

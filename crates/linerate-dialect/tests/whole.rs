@@ -163,8 +163,6 @@ impl Dialect for Iperf3 {
     const PATIENCE_NS: u64 = 60 * SECOND;
 
     fn fit(plan: &mut TestPlan) {
-        // Without a mark of the warm-up, what is on its way at its end is of either side.
-        plan.warmup = Nanos(0);
         // Bytes are those of whole datagrams and blocks.
         let unit = match &plan.traffic {
             Traffic::Udp(udp) => u64::from(udp.size.bytes()),

@@ -8,6 +8,7 @@
 pub mod assemble;
 pub mod clock;
 pub mod engine_choice;
+pub mod flow;
 pub mod habits;
 pub mod observer;
 pub mod pacer;

@@ -565,6 +565,7 @@ impl<'a> World<'a> {
         let copies = self.script.network.copies(&mut self.chance);
         let number = measured.then_some(truth.sent);
         truth.sent += u64::from(measured);
+        truth.warm_sent += u64::from(!measured);
         if self.cut {
             return;
         }

@@ -6,31 +6,36 @@ use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Report, StreamId, Tick};
 use linerate_model::plan::{TcpPlan, TestPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
-use linerate_session::receiver::ByteReceiver;
-use linerate_session::sender::{Quota, Sender};
+use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 
-use super::data::{Around, Shared, Step, done};
+use super::data::{Around, Shared, Step, done, told};
 
-/// A block leaves so often, in nanoseconds.
+/// Without a pace a block leaves so often, in nanoseconds.
 const GAP_NS: u64 = 2_000_000;
 
 pub(super) struct Sending {
     plan: TestPlan,
     block: u64,
-    wanted: Option<u64>,
-    account: Sender,
+    id: StreamId,
     habits: Habits,
+    paced: BlockPacer,
+    phase: Option<Phase>,
     /// Its peer's kernel has acknowledged all after this, in nanoseconds.
     acknowledges_ns: u64,
-    begun: bool,
     warmup: u64,
     next_ns: u64,
-    reported: usize,
     /// Measured time, and when it is reported.
     ended: Option<(u64, u64)>,
     closed: bool,
     /// Why nothing goes out any more.
     pub(super) broken: bool,
+}
+
+/// The warm-up, or the measured time.
+struct Phase {
+    warm: bool,
+    start_ns: u64,
+    flow: BytesOut,
 }
 
 impl Sending {
@@ -44,18 +49,28 @@ impl Sending {
         Self {
             plan: plan.clone(),
             block: u64::from(tcp.block),
-            wanted: Quota::bytes(plan, id.index),
-            account: Sender::new(plan.interval.0, plan.duration().map(|_| plan.intervals())),
+            id,
             habits,
+            paced: BlockPacer::new(plan, habits, id.index, 0),
+            phase: None,
             acknowledges_ns,
-            begun: false,
             warmup: 0,
             next_ns: 0,
-            reported: 0,
             ended: None,
             closed: false,
             broken: false,
         }
+    }
+
+    fn begin(&self, begin_ns: u64, warm: bool) -> Phase {
+        let intervals = self.plan.duration().map(|_| self.plan.intervals());
+        let mut flow = match warm {
+            true => BytesOut::warmup(&self.plan),
+            false => BytesOut::measured(&self.plan, self.id.index, intervals),
+        };
+        flow.begin(ThreadUse::default());
+        let before = if warm { 0 } else { self.plan.warmup.0 };
+        Phase { warm, start_ns: begin_ns.saturating_add(before), flow }
     }
 
     pub(super) fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
@@ -66,45 +81,85 @@ impl Sending {
                 false => Step::Wait(None),
             };
         };
-        let measured_ns = begin_ns.saturating_add(self.plan.warmup.0);
+        if self.phase.is_none() && self.ended.is_none() {
+            self.phase = Some(self.begin(begin_ns, self.plan.warmup.0 > 0));
+        }
+        let Some(phase) = &mut self.phase else { return Step::Wait(None) };
+        let start_ns = phase.start_ns;
         if let Some((span_ns, at_ns)) = self.ended {
-            return self.end(now_ns, stream, (span_ns, at_ns, measured_ns));
+            return self.end(now_ns, stream, (span_ns, at_ns, start_ns));
         }
-        let elapsed = now_ns.saturating_sub(measured_ns);
-        if now_ns >= measured_ns && !std::mem::replace(&mut self.begun, true) {
-            self.account.begin(ThreadUse::default());
+        let elapsed = now_ns.saturating_sub(start_ns);
+        phase.flow.look(elapsed, || None, &Around(&shared.origin_ns));
+        while let Some((index, row)) = phase.flow.row() {
+            let (index, tick) = (index as u64, Tick::Send(row));
+            match phase.warm {
+                false => return Step::Event(DataEvent::Tick(stream, index, tick)),
+                true if self.habits.warm_by_time => {
+                    return Step::Event(DataEvent::Warm(stream, index, tick));
+                }
+                true => {}
+            }
         }
-        let around = Around(&shared.origin_ns);
-        if self.begun && self.account.is_due(elapsed) {
-            self.account.roll(elapsed, None, &around);
+        let most = phase.flow.most(elapsed).filter(|_| !stopped && !self.broken);
+        let Some(most) = most else { return self.over(now_ns, stream, shared) };
+        if now_ns < self.next_ns.max(start_ns) {
+            let row = start_ns.saturating_add(phase.flow.next_end_ns());
+            return Step::Wait(Some(self.next_ns.max(start_ns).min(row)));
         }
-        if let Some(row) = self.account.intervals().get(self.reported) {
-            self.reported += 1;
-            let index = self.reported as u64 - 1;
-            return Step::Event(DataEvent::Tick(stream, index, Tick::Send(*row)));
+        let room = match self.paced.most(now_ns) {
+            Ok(room) => room,
+            Err(at) => {
+                let row = start_ns.saturating_add(phase.flow.next_end_ns());
+                return Step::Wait(Some(at.min(row)));
+            }
+        };
+        if self.paced.is_unlimited() {
+            self.next_ns = now_ns.saturating_add(GAP_NS);
         }
-        let time_is_up = self.plan.duration().is_some_and(|d| self.begun && elapsed >= d.0);
-        let left = self.wanted.map(|wanted| wanted.saturating_sub(self.account.bytes()));
-        if stopped || self.broken || time_is_up || left == Some(0) {
-            let outlives = self.habits.streams_outlive && !self.broken;
-            let settle_ns = if outlives { self.acknowledges_ns } else { 0 };
-            self.ended = Some((elapsed, now_ns.saturating_add(settle_ns)));
-            return self.step(now_ns, stream, shared);
-        }
-        if now_ns < self.next_ns.max(begin_ns) {
-            let row = measured_ns.saturating_add(self.account.next_boundary_ns());
-            return Step::Wait(Some(self.next_ns.max(begin_ns).min(row)));
-        }
-        self.next_ns = now_ns.saturating_add(GAP_NS);
-        let whole = self.habits.whole_blocks;
-        let length = left.filter(|_| self.begun && !whole).unwrap_or(u64::MAX).min(self.block);
-        if self.begun {
-            self.account.on_sent(elapsed, 0, length, None);
-        } else {
-            self.warmup += length;
-        }
+        let most = if self.habits.whole_blocks { u64::MAX } else { most };
+        let length = most.min(room).min(self.block);
+        phase.flow.on_sent(length, elapsed);
+        self.paced.sent(length, || now_ns);
         shared.moved = shared.moved.saturating_add(length);
         Step::Write(length)
+    }
+
+    /// Nothing more leaves in this phase.
+    fn over(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
+        let Some(phase) = &mut self.phase else { return Step::Wait(None) };
+        let ends = shared.stopped_ns.is_some() || self.broken;
+        if phase.warm {
+            self.warmup = phase.flow.bytes();
+        }
+        if phase.warm && !ends {
+            let begin_ns = phase.start_ns;
+            let next = self.begin(begin_ns, false);
+            let warm = self.phase.replace(next);
+            let rows = warm.map(|warm| {
+                warm.flow.finish(self.plan.warmup.0, None, &Around(&Cell::new(None))).intervals
+            });
+            let rows = rows.filter(|_| self.habits.warm_by_time).unwrap_or_default();
+            return match rows.last() {
+                Some(last) => {
+                    let (index, tick) = (rows.len() as u64 - 1, Tick::Send(*last));
+                    Step::Event(DataEvent::Warm(stream, index, tick))
+                }
+                None => self.step(now_ns, stream, shared),
+            };
+        }
+        let ended_ns = self.paced.ended_ns(shared.stopped_ns, now_ns);
+        let outlives = self.habits.streams_outlive && !self.broken;
+        let settle_ns = if outlives { self.acknowledges_ns } else { 0 };
+        if phase.warm {
+            // Stopped before its measured time: nothing of that has left.
+            let begin_ns = phase.start_ns;
+            self.phase = Some(self.begin(begin_ns, false));
+        }
+        let start_ns = self.phase.as_ref().map_or(ended_ns, |phase| phase.start_ns);
+        let span_ns = ended_ns.saturating_sub(start_ns);
+        self.ended = Some((span_ns, now_ns.saturating_add(settle_ns)));
+        self.step(now_ns, stream, shared)
     }
 
     /// Nothing more is written.
@@ -115,8 +170,8 @@ impl Sending {
         if !self.habits.streams_outlive && !std::mem::replace(&mut self.closed, true) {
             return Step::Close;
         }
-        let account = std::mem::replace(&mut self.account, Sender::new(1, None));
-        let report = account.finish(span, None, &Around(&Cell::new(None)));
+        let Some(phase) = self.phase.take() else { return Step::Wait(None) };
+        let report = phase.flow.finish(span, None, &Around(&Cell::new(None)));
         let acknowledged = self.habits.streams_outlive.then(|| now_ns.saturating_sub(measured));
         done(
             stream,
@@ -131,11 +186,10 @@ impl Sending {
 }
 
 pub(super) struct Receiving {
-    account: Option<ByteReceiver>,
-    habits: Habits,
-    warmup_ns: u64,
+    flow: Option<BytesIn>,
+    outlives: bool,
     interval_ns: u64,
-    reported: usize,
+    measured_from_ns: u64,
     /// Nothing more comes.
     pub(super) closed: bool,
     /// The kernel said so by an error.
@@ -146,11 +200,10 @@ impl Receiving {
     pub(super) fn new(plan: &TestPlan, habits: Habits) -> Self {
         let intervals = plan.duration().map(|_| plan.intervals());
         Self {
-            account: Some(ByteReceiver::new(plan.interval.0, intervals, plan.warmup.0)),
-            habits,
-            warmup_ns: plan.warmup.0,
+            flow: Some(BytesIn::new(plan, habits, intervals)),
+            outlives: habits.streams_outlive,
             interval_ns: plan.interval.0,
-            reported: 0,
+            measured_from_ns: plan.warmup.0,
             closed: false,
             reset: false,
         }
@@ -158,8 +211,8 @@ impl Receiving {
 
     /// Whether they were taken.
     pub(super) fn hear(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
-        let Some(account) = &mut self.account else { return false };
-        account.on_bytes(bytes, now_ns, &Around(&shared.origin_ns));
+        let Some(flow) = &mut self.flow else { return false };
+        flow.on_bytes(bytes, now_ns, &Around(&shared.origin_ns));
         shared.heard_ns = Some(now_ns);
         shared.arrived = shared.arrived.saturating_add(bytes);
         shared.moved = shared.moved.saturating_add(bytes);
@@ -167,30 +220,27 @@ impl Receiving {
     }
 
     pub(super) fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
-        let Some(account) = &mut self.account else { return Step::Wait(None) };
+        let Some(flow) = &mut self.flow else { return Step::Wait(None) };
         let around = Around(&shared.origin_ns);
-        if let Some(begin_ns) = shared.begin_ns.filter(|_| self.habits.measured_from_start) {
-            account.begin_at(begin_ns.saturating_add(self.warmup_ns), &around);
+        let begun = shared.begin_ns.filter(|_| flow.begins_with_test());
+        if let Some(begin_ns) = begun {
+            flow.begin(begin_ns, now_ns, &around);
         }
-        account.on_idle(now_ns, &around);
-        if let Some(row) = account.intervals().get(self.reported) {
-            self.reported += 1;
-            let index = self.reported as u64 - 1;
-            return Step::Event(DataEvent::Tick(stream, index, Tick::Recv(*row)));
+        flow.on_idle(now_ns, &around);
+        if let Some(row) = flow.row() {
+            return told(stream, &row);
         }
-        let outlives = self.habits.streams_outlive;
-        let sent = shared.peer_sent.get(&stream).filter(|_| outlives);
-        let all = sent.is_some_and(|sent| account.bytes() >= *sent);
+        let all = flow.is_complete(shared.peer_sent.get(&stream).copied());
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
         if self.closed || self.reset || all || drained {
-            let Some(account) = self.account.take() else { return Step::Wait(None) };
-            let ends = outlives && shared.stopped_ns.is_some();
+            let Some(flow) = self.flow.take() else { return Step::Wait(None) };
+            let ends = self.outlives && shared.stopped_ns.is_some();
             let error = match (self.reset, self.closed) {
                 (true, _) => (!ends).then(|| "receiving failed: it was reset".into()),
                 (_, true) => None,
-                _ => (drained && !outlives).then(|| "the stream did not end by itself".into()),
+                _ => (drained && !self.outlives).then(|| "the stream did not end by itself".into()),
             };
-            let report = account.finish(&around);
+            let report = flow.finish(&around);
             let engine = "made up".into();
             return done(stream, Report::Recv(RecvReport { engine, error, ..report }));
         }
@@ -198,6 +248,8 @@ impl Receiving {
             let rows = now_ns.saturating_sub(origin) / self.interval_ns + 1;
             origin.saturating_add(rows.saturating_mul(self.interval_ns))
         });
-        Step::Wait(row.into_iter().chain(shared.drain_until_ns).min())
+        let measured = begun.map(|at| at.saturating_add(self.measured_from_ns));
+        let measured = measured.filter(|at| *at > now_ns);
+        Step::Wait([row, measured, shared.drain_until_ns].into_iter().flatten().min())
     }
 }

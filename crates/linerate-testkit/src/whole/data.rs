@@ -1,5 +1,5 @@
-//! Data threads as steps that are given the time: what those of `linerate-data` do, written anew without a kernel. Only
-//! pacer, accounting and framing are the same code.
+//! Data threads as steps that are given the time. What leaves when, what is counted where and when a stream is over they
+//! ask of the same code as those of `linerate-data`; in place of a kernel they have the world around them.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,8 +11,9 @@ use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick};
 use linerate_model::plan::{TestPlan, Traffic, UdpPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
 use linerate_session::Surroundings;
-use linerate_session::pacer::{Pace, Pacer};
-use linerate_session::receiver::{Message, Receiver, Setup};
+use linerate_session::flow::{Incoming, Next, Outgoing, Row, warm_intervals};
+use linerate_session::pacer::Pacer;
+use linerate_session::receiver::{Message, Setup};
 use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::{Framing, Mark};
 
@@ -107,9 +108,9 @@ impl Thread {
                 udp: udp.clone(),
                 id,
                 framing,
+                habits,
                 phase: None,
                 warmup: 0,
-                end_marks: habits.end_marks,
                 next: VecDeque::new(),
             })),
         }
@@ -166,14 +167,23 @@ impl Thread {
     }
 }
 
+/// The row of a receiver, as its conversation hears of it.
+pub(super) fn told(stream: u16, row: &Row) -> Step {
+    let (index, tick) = (row.index as u64, Tick::Recv(row.counted));
+    Step::Event(match row.warm {
+        true => DataEvent::Warm(stream, index, tick),
+        false => DataEvent::Tick(stream, index, tick),
+    })
+}
+
 pub(super) struct Sending {
     plan: TestPlan,
     udp: UdpPlan,
     id: StreamId,
     framing: Framing,
+    habits: Habits,
     phase: Option<Phase>,
     warmup: u64,
-    end_marks: u8,
     next: VecDeque<Step>,
 }
 
@@ -181,11 +191,9 @@ pub(super) struct Sending {
 struct Phase {
     warm: bool,
     start_ns: u64,
-    quota: Quota,
-    pacer: Pacer,
-    account: Sender,
-    reported: usize,
-    tails: usize,
+    /// Number of its first datagram.
+    first: u64,
+    flow: Outgoing,
 }
 
 impl Sending {
@@ -197,11 +205,15 @@ impl Sending {
         } else {
             Quota::datagrams(plan, size, self.id.index)
         };
-        let intervals = if warm { Some(1) } else { plan.duration().map(|_| plan.intervals()) };
+        let intervals = match warm {
+            true => Some(warm_intervals(plan.warmup.0, plan.interval.0)),
+            false => plan.duration().map(|_| plan.intervals()),
+        };
         let mut account = Sender::new(plan.interval.0, intervals);
         account.begin(ThreadUse::default());
         let pacer = Pacer::new(rate, size.bits(), self.id.index, plan.streams, 1, 100_000)?;
-        Some(Phase { warm, start_ns, quota, pacer, account, reported: 0, tails: 0 })
+        let first = if self.habits.warm_by_time && !warm { self.warmup } else { 0 };
+        Some(Phase { warm, start_ns, first, flow: Outgoing::new(quota, account, Some(pacer)) })
     }
 
     fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
@@ -224,92 +236,72 @@ impl Sending {
         };
         let Some(elapsed) = now_ns.checked_sub(phase.start_ns) else {
             if stopped.is_some() {
-                return self.end(stream, 0);
+                return self.end(stream, 0, stopped);
             }
             return Step::Wait(Some(phase.start_ns));
         };
-        if phase.account.is_due(elapsed) {
-            let around = Around(&shared.origin_ns);
-            phase.account.roll(elapsed, None, &around);
-        }
-        if !phase.warm
-            && let Some(row) = phase.account.intervals().get(phase.reported)
-        {
-            let index = phase.reported as u64;
-            phase.reported += 1;
-            return Step::Event(DataEvent::Tick(stream, index, Tick::Send(*row)));
-        }
-        if phase.quota.until_ns.is_some_and(|until| elapsed >= until) || stopped.is_some() {
-            return self.end(stream, elapsed);
-        }
-        self.send(elapsed, stream, shared)
-    }
-
-    fn send(&mut self, elapsed: u64, stream: u16, shared: &mut Shared) -> Step {
-        let size = self.udp.size.len();
-        let Some(phase) = &mut self.phase else { return Step::Wait(None) };
-        let due_ns = match phase.pacer.next(elapsed) {
-            Pace::Send { due_ns, .. } => due_ns,
-            Pace::WaitUntil(at) => {
-                let at = at.min(phase.account.next_boundary_ns());
-                let at = at.min(phase.quota.until_ns.unwrap_or(u64::MAX));
-                return Step::Wait(Some(phase.start_ns.saturating_add(at)));
+        phase.flow.look(elapsed, &Around(&shared.origin_ns));
+        while let Some((index, row)) = phase.flow.row() {
+            let (index, tick) = (index as u64, Tick::Send(row));
+            match phase.warm {
+                false => return Step::Event(DataEvent::Tick(stream, index, tick)),
+                true if self.habits.warm_by_time => {
+                    return Step::Event(DataEvent::Warm(stream, index, tick));
+                }
+                true => {}
             }
-        };
-        let mut length = size;
-        if phase.quota.full.is_some_and(|full| phase.account.datagrams() >= full) {
-            let tail = phase.quota.tail.get(phase.tails).copied().filter(|length| *length > 0);
-            let Some(tail) = tail else { return self.end(stream, elapsed) };
-            length = usize::from(tail);
-            phase.tails += 1;
         }
+        if stopped.is_some() {
+            return self.end(stream, elapsed, stopped);
+        }
+        let call = match phase.flow.next(elapsed, 1, self.udp.size.len()) {
+            Next::Wait(at) => return Step::Wait(Some(phase.start_ns.saturating_add(at))),
+            Next::Over => return self.end(stream, elapsed, stopped),
+            Next::Call(call) => call,
+        };
         let mark = Mark {
-            number: phase.account.datagrams(),
+            number: phase.first + phase.flow.datagrams(),
             sent_ns: phase.start_ns.saturating_add(elapsed),
             warmup: phase.warm,
             position: 0,
             train: NonZeroU8::MIN,
         };
-        let mut datagram = vec![0; length];
+        let mut datagram = vec![0; call.length];
         self.framing.write(&mark, &mut datagram);
-        phase.account.on_sent(elapsed, 1, length as u64, Some(due_ns));
-        phase.pacer.taken(1, elapsed);
-        shared.moved = shared.moved.saturating_add(length as u64);
+        phase.flow.on_sent(&call, 1, elapsed);
+        phase.flow.took(1, elapsed);
+        shared.moved = shared.moved.saturating_add(call.length as u64);
         Step::Send(datagram, !phase.warm)
     }
 
     /// The end of a phase.
-    fn end(&mut self, stream: u16, elapsed: u64) -> Step {
-        let Some(phase) = self.phase.take() else { return Step::Wait(None) };
-        let none = Cell::new(None);
+    fn end(&mut self, stream: u16, elapsed: u64, stopped: Option<u64>) -> Step {
+        let Some(mut phase) = self.phase.take() else { return Step::Wait(None) };
+        let stopped = stopped.map(|at| at.saturating_sub(phase.start_ns));
+        let span_ns = phase.flow.end(elapsed, stopped);
+        let sent = phase.flow.datagrams();
+        let report = phase.flow.finish(span_ns, true, &Around(&Cell::new(None)));
         if phase.warm {
-            self.warmup = phase.account.datagrams();
-            let next = phase.start_ns.saturating_add(self.plan.warmup.0);
-            self.phase = self.begin(next, false);
-            return Step::Wait(Some(next));
+            self.warmup = sent;
+            let start_ns = phase.start_ns.saturating_add(self.plan.warmup.0);
+            self.phase = self.begin(start_ns, false);
+            if let Some(last) = report.intervals.last().filter(|_| self.habits.warm_by_time) {
+                let index = report.intervals.len() as u64 - 1;
+                return Step::Event(DataEvent::Warm(stream, index, Tick::Send(*last)));
+            }
+            return Step::Wait(Some(start_ns));
         }
-        let span_ns = phase.quota.until_ns.filter(|until| elapsed >= *until).unwrap_or(elapsed);
-        let report = phase.account.finish(span_ns, None, &Around(&none));
-        let marks = (0..self.end_marks).map(|_| Step::Send(Vec::new(), false));
+        let marks = (0..self.habits.end_marks).map(|_| Step::Send(Vec::new(), false));
         self.next.extend(marks);
-        self.next
-            .push_back(done(stream, Report::Send(SendReport { warmup: self.warmup, ..report })));
+        let report = SendReport { warmup: self.warmup, ..report };
+        self.next.push_back(done(stream, Report::Send(report)));
         self.next.pop_front().unwrap_or(Step::Wait(None))
     }
 }
 
 pub(super) struct Receiving {
-    account: Option<Receiver>,
-    /// The measured time begins with the start of the test, and not with the first arrival.
-    begins: bool,
+    flow: Option<Incoming>,
     interval_ns: u64,
-    reported: usize,
-    end_said: bool,
-    /// Whether an empty datagram ends it, and whether one has come.
-    is_marked: bool,
-    ended: bool,
-    /// Whether a datagram belongs to the opening.
-    opens: fn(&[u8]) -> bool,
 }
 
 impl Receiving {
@@ -321,30 +313,16 @@ impl Receiving {
             intervals: plan.duration().map(|_| plan.intervals()),
             merging: false,
         };
-        let account = Receiver::new(setup, ThreadUse::default());
-        let account = account.ending_after(plan.duration().map(|d| d.0));
-        Self {
-            account: Some(account),
-            begins: habits.measured_from_start,
-            interval_ns: plan.interval.0,
-            reported: 0,
-            is_marked: habits.end_marks > 0,
-            ended: false,
-            end_said: false,
-            opens: habits.opens,
-        }
+        let flow = Incoming::new(plan, habits, setup, &Around(&Cell::new(None)));
+        Self { flow: Some(flow), interval_ns: plan.interval.0 }
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
-        let Some(account) = &mut self.account else { return false };
-        if bytes.is_empty() && self.is_marked {
-            self.ended = true;
+        let Some(flow) = &mut self.flow else { return false };
+        if flow.apart(bytes).is_some() {
             return false;
         }
-        if (self.opens)(bytes) {
-            return false;
-        }
-        account.on_call();
+        flow.on_call();
         let message = Message {
             bytes,
             segment: bytes.len(),
@@ -352,41 +330,39 @@ impl Receiving {
             stamped: true,
             socket_drops: None,
         };
-        let before = account.peer_end();
-        let ours = account.on_message(&message, &Around(&shared.origin_ns));
-        account.on_read(now_ns);
-        // The sender's last word is none of its data.
-        let last = account.peer_end() != before || !ours;
+        let around = Around(&shared.origin_ns);
+        let (_, ours) = flow.on_message(&message, shared.begin_ns, &around);
+        flow.on_read(now_ns);
         if ours {
             shared.heard_ns = Some(now_ns);
             shared.arrived = shared.arrived.saturating_add(bytes.len() as u64);
             shared.moved = shared.moved.saturating_add(bytes.len() as u64);
         }
-        !last
+        ours
     }
 
     fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
-        let Some(account) = &mut self.account else { return Step::Wait(None) };
-        if let Some(sent) = account.peer_end()
-            && !std::mem::replace(&mut self.end_said, true)
-        {
+        let Some(flow) = &mut self.flow else { return Step::Wait(None) };
+        let around = Around(&shared.origin_ns);
+        if let Some(begin_ns) = shared.begin_ns {
+            flow.begin(begin_ns, &around);
+        }
+        flow.on_idle(now_ns, shared.begin_ns, &around);
+        if let Some(row) = flow.row() {
+            return told(stream, &row);
+        }
+        if let Some(sent) = flow.peer_end() {
             return Step::Event(DataEvent::PeerEnd(stream, sent));
         }
-        if let Some(begin_ns) = shared.begin_ns.filter(|_| self.begins) {
-            account.begin_at(begin_ns, &Around(&shared.origin_ns));
-        }
-        account.on_idle(now_ns, &Around(&shared.origin_ns));
-        if let Some(row) = account.intervals().get(self.reported) {
-            let index = self.reported as u64;
-            self.reported += 1;
-            return Step::Event(DataEvent::Tick(stream, index, Tick::Recv(*row)));
-        }
         let sent = shared.peer_sent.get(&stream).copied();
-        let all = sent.is_some_and(|sent| account.has_all(sent));
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
-        if all || drained || self.ended {
-            let Some(account) = self.account.take() else { return Step::Wait(None) };
-            let report = account.finish(sent, None, &Around(&shared.origin_ns));
+        if flow.is_complete(sent) || drained {
+            flow.end_warmup(shared.begin_ns, &around);
+            if let Some(row) = flow.row() {
+                return told(stream, &row);
+            }
+            let Some(flow) = self.flow.take() else { return Step::Wait(None) };
+            let report = flow.finish(sent, None, &around);
             return done(stream, Report::Recv(RecvReport { engine: "made up".into(), ..report }));
         }
         let row = shared.origin_ns.get().map(|origin| {

@@ -44,6 +44,10 @@ impl Network {
 pub struct Truth {
     /// Entered the network.
     pub sent: u64,
+    /// Of the warm-up, entered the network …
+    pub warm_sent: u64,
+    /// … and were taken, copies too.
+    pub warm_taken: u64,
     /// Numbers of those that a receiver took.
     pub delivered: BTreeSet<u64>,
     /// Taken a second time.
@@ -59,7 +63,10 @@ pub struct Truth {
 impl Truth {
     /// A datagram that a receiver took.
     pub(super) fn deliver(&mut self, number: Option<u64>) {
-        let Some(number) = number else { return };
+        let Some(number) = number else {
+            self.warm_taken += 1;
+            return;
+        };
         let was_overtaken = self.delivered.last().is_some_and(|last| number < *last);
         let is_new = self.delivered.insert(number);
         self.doubled += u64::from(!is_new);
