@@ -617,8 +617,8 @@ table inet truth {
     let quiet = lab.counter("r", "data").0;
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(lab.counter("r", "data").0, quiet, "{how:?}: the server still sends");
-    // 5 Mbit/s of 1472 bytes for 3 s after the last sign, and as long again for a busy machine.
-    let most = 5e6 / 8.0 / 1_472.0 * 6.0;
+    // 5 Mbit/s of 1472 bytes for 3 s after the last sign; who does not notice goes on for a minute.
+    let most = 5e6 / 8.0 / 1_472.0 * 20.0;
     let after = quiet - since;
     println!("{how:?}: {after} datagrams after it");
     assert!((after as f64) < most, "{how:?}: {after} datagrams: it went on for too long");

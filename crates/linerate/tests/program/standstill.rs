@@ -45,9 +45,9 @@ fn doubts_of_a_stop(record: &Value) -> Vec<&str> {
 fn an_end_that_was_stopped_for_a_while_is_named_in_a_doubt() {
     let _alone = alone();
     for (line, end) in [
-        ("udp 127.0.0.1 -b 2M -t 2s", "server"),
-        ("tcp 127.0.0.1 -b 2M -t 2s -R", "client"),
-        ("rr 127.0.0.1 --rate 100 -t 2s", "server"),
+        ("udp 127.0.0.1 -b 2M -t 4s", "server"),
+        ("tcp 127.0.0.1 -b 2M -t 4s -R", "client"),
+        ("rr 127.0.0.1 --rate 100 -t 4s", "server"),
     ] {
         let server = Server::start(None, &[]);
         let client = running(&server, None, line);
