@@ -94,7 +94,7 @@ pub fn run() -> Result<String, Vec<String>> {
     let mut faults = dependencies(&metadata);
     faults.extend(crate::crates::faults(&metadata));
     faults.extend(attributes());
-    faults.extend(paths()?);
+    faults.extend(lines()?);
     faults.extend(crate::numbers::faults(&root()));
     faults.extend(crate::proofs::faults(&root()));
     faults.extend(crate::links::faults(&root()));
@@ -157,8 +157,8 @@ fn attributes() -> Vec<String> {
     faults
 }
 
-/// No file that is kept names a folder of the machine it was written on.
-fn paths() -> Result<Vec<String>, Vec<String>> {
+/// No file that is kept names a folder of the machine it was written on, and no pure crate a file.
+fn lines() -> Result<Vec<String>, Vec<String>> {
     let out = std::process::Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
@@ -173,14 +173,30 @@ fn paths() -> Result<Vec<String>, Vec<String>> {
             if let Some(path) = MACHINE_PATHS.iter().find(|path| line.contains(**path)) {
                 faults.push(format!("{name}:{}: the path {path} of some machine", number + 1));
             }
+            if is_pure(&name) && line.contains(concat!("fs", "::")) {
+                faults.push(format!("{name}:{}: a pure crate opens no file", number + 1));
+            }
         }
     }
     Ok(faults)
 }
 
+/// Whether a file is a source of a pure crate.
+fn is_pure(name: &str) -> bool {
+    let source = name.strip_prefix("crates/linerate-").and_then(|rest| rest.split_once("/src/"));
+    source.is_some_and(|(short, _)| PURE.contains(&short))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_pure_crates_are_known_as_such() {
+        assert!(is_pure("crates/linerate-session/src/flow/mod.rs"));
+        assert!(!is_pure("crates/linerate-session/tests/simulated.rs"));
+        assert!(!is_pure("crates/linerate-store/src/lib.rs"));
+    }
 
     #[test]
     fn the_tree_is_tidy() {
