@@ -32,6 +32,6 @@ mod walk;
 pub use connect::{Broker, Credentials, LEAST_VERSION};
 pub use enrol::{Guest, Invitation, enrol};
 pub use enrolled::Enrolled;
-pub use orders::{Asker, Leased, Seen, Told};
+pub use orders::{Asker, Leased, Orders, Seen};
 pub use results::{Arrived, Confirmations, Ingest};
 pub use subject::{is_name, run_of};

@@ -17,9 +17,9 @@ use crate::walk::Stored;
 const NO_AGENT: &str = "`linerate fleet hosts` shows which agents are there";
 
 /// What an agent is told.
-pub struct Told(Listener);
+pub struct Orders(Listener);
 
-impl Told {
+impl Orders {
     /// The next order, and by what it is answered; nothing once the connection is given up. What is no order, or awaits
     /// no answer, is passed over.
     pub async fn next(&mut self) -> Option<(Order, Asker)> {
@@ -60,8 +60,8 @@ impl Broker {
     ///
     /// # Errors
     /// When the connection is gone.
-    pub async fn told(&self) -> Result<Told, ErrorRecord> {
-        self.listen(orders(&self.name)).await.map(Told)
+    pub async fn orders(&self) -> Result<Orders, ErrorRecord> {
+        self.listen(orders(&self.name)).await.map(Orders)
     }
 
     /// Answers an order.

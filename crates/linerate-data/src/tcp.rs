@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use linerate_dialect::habits::Tells;
+use linerate_dialect::habits::BlockReport;
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{TcpPlan, Traffic};
-use linerate_model::sample::{RecvReport, SendReport, TcpSample, ToldTcp};
+use linerate_model::sample::{RecvReport, SendReport, TcpSample, ReportedTcp};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 use linerate_wire::nuttcp::block::{self, Said};
 
@@ -39,8 +39,8 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let mut before = base;
     context.begun();
     flow.begin(thread_use_at(measured_ns, thread));
-    let telling = Telling::new(habits.tells);
-    stream.drive(&mut flow, measured_ns, &mut before, telling, |index, tick| {
+    let reporter = BlockReporter::new(habits.block_report);
+    stream.drive(&mut flow, measured_ns, &mut before, reporter, |index, tick| {
         context.tick(index, tick);
     });
     // Once the client has ended the test, it counts no more.
@@ -86,7 +86,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let Traffic::Tcp(tcp) = &plan.traffic else { return RecvReport::default() };
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
-    let mut blocks = (context.streams.habits.tells != Tells::Nothing && !tcp.discard)
+    let mut blocks = (context.streams.habits.block_report != BlockReport::Nothing && !tcp.discard)
         .then(|| block::Reader::new(tcp.block as usize));
     let around = context.around();
     let mut flow = BytesIn::new(plan, context.streams.habits, context.intervals());
@@ -111,7 +111,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 }
                 let said = blocks.as_mut().and_then(|blocks| blocks.read(reader.last(bytes)));
                 if let Some(said) = said {
-                    flow.on_told(told(said));
+                    flow.on_block_report(told(said));
                 }
                 if all_came(&flow) {
                     break;
@@ -159,14 +159,14 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
 fn written(context: &Context, tcp: &TcpPlan) -> std::io::Result<BlockWriter> {
     let (habits, bytes) = (&context.streams.habits, tcp.block as usize);
     let block = if habits.whole_blocks { context.payload(bytes, bytes) } else { vec![0x5a; bytes] };
-    match habits.tells {
-        Tells::Nothing => BlockWriter::new(block, tcp.zerocopy),
-        Tells::Retransmits | Tells::Window => Ok(BlockWriter::whole(block)),
+    match habits.block_report {
+        BlockReport::Nothing => BlockWriter::new(block, tcp.zerocopy),
+        BlockReport::Retransmits | BlockReport::Window => Ok(BlockWriter::whole(block)),
     }
 }
 
 /// Says in each block how its connection fares, as far as its receiver hears it.
-struct Telling {
+struct BlockReporter {
     window: bool,
     /// No block has gone.
     first: bool,
@@ -177,10 +177,10 @@ struct Telling {
 /// What blocks say is so old at most, in nanoseconds: far less than any interval, and seldom enough to cost nothing.
 const TOLD_EVERY_NS: u64 = 5_000_000;
 
-impl Telling {
-    fn new(tells: Tells) -> Option<Self> {
-        let window = tells == Tells::Window;
-        (tells != Tells::Nothing).then_some(Self { window, first: true, again_ns: 0 })
+impl BlockReporter {
+    fn new(what: BlockReport) -> Option<Self> {
+        let window = what == BlockReport::Window;
+        (what != BlockReport::Nothing).then_some(Self { window, first: true, again_ns: 0 })
     }
 
     #[inline]
@@ -206,9 +206,9 @@ impl Telling {
     }
 }
 
-fn told(said: Said) -> ToldTcp {
+fn told(said: Said) -> ReportedTcp {
     let cwnd_bytes = said.window_kb.map(|kb| u64::from(kb) * 1_024);
-    ToldTcp { retransmits: said.retransmits.into(), cwnd_bytes }
+    ReportedTcp { retransmits: said.retransmits.into(), cwnd_bytes }
 }
 
 /// Longest sleep, so that a stop is noticed, in nanoseconds.
@@ -254,7 +254,7 @@ impl Stream<'_> {
         flow: &mut BytesOut,
         start_ns: u64,
         before: &mut TcpSample,
-        mut telling: Option<Telling>,
+        mut reporter: Option<BlockReporter>,
         tell: impl Fn(usize, Tick),
     ) {
         let (context, socket) = (self.context, self.socket);
@@ -277,8 +277,8 @@ impl Stream<'_> {
                     continue;
                 }
             };
-            if let Some(telling) = &mut telling {
-                telling.mark(&mut self.writer, now, || sys::tcp_sample(socket));
+            if let Some(reporter) = &mut reporter {
+                reporter.mark(&mut self.writer, now, || sys::tcp_sample(socket));
             }
             match self.writer.write(socket, usize::try_from(room).unwrap_or(usize::MAX)) {
                 Ok(bytes) => {

@@ -149,7 +149,8 @@ pub struct FleetVerdict {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum FleetAnswer {
     /// Yes.
-    Told,
+    #[serde(rename = "told")]
+    Judged,
     /// Not before every pair was measured so many times.
     NeedsTimes {
         /// At least.

@@ -410,12 +410,12 @@ pub struct RecvInterval {
     pub thread: ThreadUse,
     /// What the sender said in the stream of its connection (TCP from nuttcp's servers).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<ToldTcp>,
+    pub told: Option<ReportedTcp>,
 }
 
 /// What a sender over TCP says of its connection in what it sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToldTcp {
+pub struct ReportedTcp {
     /// Segments sent again, in the interval.
     pub retransmits: u64,
     /// Congestion window at its end, in bytes.

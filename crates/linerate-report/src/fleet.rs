@@ -111,12 +111,12 @@ pub fn change(change: &FleetChange, unit: &str) -> String {
 
 /// Who is bad and by how much, that nobody is, or what would tell.
 pub fn verdict(document: &FleetDocument) -> String {
-    use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
+    use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Judged};
     let found = &document.verdict;
     let mut lines: Vec<String> = found.bad.iter().map(|bad| bad_one(document, bad)).collect();
     match (found.hosts, found.links) {
-        (Told, Told) if lines.is_empty() => lines.push("no host or link stands out".to_owned()),
-        (_, Told) if lines.is_empty() => lines.push("no link stands out".to_owned()),
+        (Judged, Judged) if lines.is_empty() => lines.push("no host or link stands out".to_owned()),
+        (_, Judged) if lines.is_empty() => lines.push("no link stands out".to_owned()),
         _ => {}
     }
     let needs = |what: &str, times: u32| {
@@ -283,7 +283,7 @@ mod tests {
             low: None,
             high: None,
         };
-        let (usual, told) = (Some(9.41e7), FleetAnswer::Told);
+        let (usual, told) = (Some(9.41e7), FleetAnswer::Judged);
         let bad = vec![host, link.clone()];
         let found = FleetVerdict { hosts: told, links: told, usual, bad };
         insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_said_with_what_would() {
-        use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Told};
+        use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Judged};
         let of = |times: u32, hosts, links| verdict(&of_four(times, nobody(hosts, links)));
-        assert_eq!(of(3, Told, Told), "no host or link stands out\n");
+        assert_eq!(of(3, Judged, Judged), "no host or link stands out\n");
         let three = NeedsTimes { times: 3 };
         insta::assert_snapshot!(of(1, three, three), @"which host or link is bad can be told after 3 times: --times 3");
-        insta::assert_snapshot!(of(3, NeedsTimes { times: 4 }, Told), @r"
+        insta::assert_snapshot!(of(3, NeedsTimes { times: 4 }, Judged), @r"
         no link stands out
         which host is bad can be told after 4 times: --times 4
         ");

@@ -8,7 +8,7 @@ use linerate_wire::{netperf, nuttcp};
 
 /// What blocks of bytes over TCP say of their sender's connection, at their beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tells {
+pub enum BlockReport {
     /// Nothing.
     Nothing,
     /// Segments that were sent again.
@@ -54,7 +54,7 @@ pub struct Habits {
     /// taken for those of the oldest requests.
     pub echoes: bool,
     /// What a sender over TCP says in its blocks, and its receiver reads.
-    pub tells: Tells,
+    pub block_report: BlockReport,
     /// Over TCP both ends count from the first byte to the last, warm-up included.
     pub exact_bytes: bool,
     /// What its protocol cannot carry of this test, in a sentence.
@@ -76,7 +76,7 @@ pub const NATIVE: Habits = Habits {
     streams_speak: false,
     brief: false,
     echoes: true,
-    tells: Tells::Nothing,
+    block_report: BlockReport::Nothing,
     exact_bytes: true,
     missing: |_| None,
 };
@@ -96,7 +96,7 @@ pub const IPERF3: Habits = Habits {
     streams_speak: false,
     brief: true,
     echoes: true,
-    tells: Tells::Nothing,
+    block_report: BlockReport::Nothing,
     exact_bytes: false,
     missing: |plan| Some(missing_in_iperf3(plan)),
 };

@@ -13,7 +13,7 @@ const SERIES: usize = 200;
 
 /// Of 200 pairs whose figures fall by so many times their noise.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Found {
     /// After how many times, of the pair in the middle.
     median: usize,
     /// The same of nine in ten.
@@ -26,7 +26,7 @@ struct Told {
     again: usize,
 }
 
-fn told(pairs: usize, before: usize, fall: f64, times: usize) -> Told {
+fn told(pairs: usize, before: usize, fall: f64, times: usize) -> Found {
     let mut random = Random::new(9);
     let (mut after, mut misplaced, mut covered, mut again) = (Vec::new(), 0, 0, 0);
     for _ in 0..SERIES {
@@ -49,7 +49,7 @@ fn told(pairs: usize, before: usize, fall: f64, times: usize) -> Told {
         after.push(found.unwrap_or(usize::MAX));
     }
     after.sort_unstable();
-    Told { median: after[SERIES / 2], most: after[SERIES * 9 / 10], misplaced, covered, again }
+    Found { median: after[SERIES / 2], most: after[SERIES * 9 / 10], misplaced, covered, again }
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_change_is_said_as_soon_as_the_page_says() {
         (100, 100, 2.0, 200, (15, 24, 71, 185, 0)),
         (100, 500, 1.0, 400, (50, 88, 169, 183, 1)),
     ] {
-        let wanted = Told { median, most, misplaced, covered, again };
+        let wanted = Found { median, most, misplaced, covered, again };
         assert_eq!(told(pairs, before, fall, times), wanted, "{pairs} pairs, {before}, {fall}");
     }
 }

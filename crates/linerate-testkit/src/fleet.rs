@@ -49,7 +49,7 @@ pub fn now(
         }),
     });
     let usual: Vec<f64> = pairs.iter().filter_map(|pair| pair.value).collect();
-    let told = FleetAnswer::Told;
+    let told = FleetAnswer::Judged;
     let verdict =
         FleetVerdict { hosts: told, links: told, usual: median(&sorted(&usual)), bad: vec![] };
     let document = FleetDocument {

@@ -200,7 +200,7 @@ fn no_thread(error: &std::io::Error) -> ErrorRecord {
 
 fn measure(request: &Request, events: &UnboundedSender<Event>, stop: &Stop) {
     // It reports the end itself.
-    let _ = linerate_runner::run(request, &mut Told(events), stop);
+    let _ = linerate_runner::run(request, &mut Listeners(events), stop);
 }
 
 /// What happens in a test.
@@ -218,9 +218,9 @@ pub enum Event {
 }
 
 /// Gives what happens to whoever listens, if anybody still does.
-struct Told<'a>(&'a UnboundedSender<Event>);
+struct Listeners<'a>(&'a UnboundedSender<Event>);
 
-impl Observer for Told<'_> {
+impl Observer for Listeners<'_> {
     fn start(&mut self, record: &RunRecord) {
         let _ = self.0.send(Event::Start(Box::new(record.clone())));
     }

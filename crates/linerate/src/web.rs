@@ -17,7 +17,7 @@ use linerate_model::sample::HostSample;
 use linerate_runner::Cidr;
 use linerate_runner::random::random;
 use linerate_session::observer::Observer;
-use linerate_watch::web::events::{self, History, Told};
+use linerate_watch::web::events::{self, History, PageEvent};
 use linerate_watch::web::http::{self, Asked, Request, Token};
 use linerate_watch::web::page::Html;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -67,7 +67,7 @@ impl Feed {
     }
 
     /// Tells whoever reads; never waits for them.
-    pub fn tell(&self, told: Told) {
+    pub fn tell(&self, told: PageEvent) {
         let mut state = self.lock();
         if let Some(news) = &state.news {
             // Fails where nobody reads.

@@ -79,7 +79,7 @@ pub struct Bad {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Yes: who is not named was not found to be bad.
-    Told,
+    Judged,
     /// Not before so many times.
     NeedsTimes(u32),
     /// Hosts cannot be told from links in pairs of this shape.
@@ -222,13 +222,13 @@ impl<'a> Search<'a> {
         let of_links = self.answer(self.cells.len(), |(places, _)| places.len());
         let mut bad = Vec::new();
         // A distance is measured by the smaller three quarters of all: with more that are bad, by theirs.
-        while of_hosts == Answer::Told && bad.len() < (hosts / 4).min(MOST_NAMED) {
+        while of_hosts == Answer::Judged && bad.len() < (hosts / 4).min(MOST_NAMED) {
             let Some(found) = self.worst_host() else { break };
             bad.push(found);
         }
         let links = (self.cells.len() / 4).min(MOST_NAMED);
         let named = bad.len();
-        while of_links == Answer::Told && bad.len() < named + links {
+        while of_links == Answer::Judged && bad.len() < named + links {
             let Some(found) = self.worst_link() else { break };
             bad.push(found);
         }
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
         let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let silent = whole(self.by_time.len().saturating_sub(says));
         match extreme_rank::fewest_times(candidates, self.alpha) {
-            Some(needed) if needed <= whole(says) => Answer::Told,
+            Some(needed) if needed <= whole(says) => Answer::Judged,
             Some(needed) => Answer::NeedsTimes(needed.saturating_add(silent)),
             None => Answer::NotApart,
         }

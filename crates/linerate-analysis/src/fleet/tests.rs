@@ -110,7 +110,7 @@ fn nothing_is_named_where_nothing_is_bad() {
         let pairs = pairs(hosts, each_way);
         let alarm = |seed: &u64| {
             let verdict = judged(&pairs, &table(*seed, &pairs, times, |_, _| 0.0));
-            assert_eq!(verdict.links, Answer::Told);
+            assert_eq!(verdict.links, Answer::Judged);
             !verdict.bad.is_empty()
         };
         let alarms = (1_000..1_100).filter(alarm).count();
@@ -183,7 +183,7 @@ fn hosts_with_few_pairs_are_not_told_from_their_links() {
     // Each of eight with both of two: two pairs of each.
     let pairs: Vec<_> = (2..10).flat_map(|host| [(0, host), (1, host)]).collect();
     let verdict = judged(&pairs, &table(5, &pairs, 4, one_link));
-    assert_eq!((verdict.hosts, verdict.links), (Answer::NotApart, Answer::Told));
+    assert_eq!((verdict.hosts, verdict.links), (Answer::NotApart, Answer::Judged));
     assert_eq!(named(&verdict), [What::Link(1)]);
 }
 
@@ -194,11 +194,11 @@ fn what_cannot_be_told_says_what_would() {
         let verdict = judged(&pairs, &table(1, &pairs, times, host_two));
         (verdict.hosts, verdict.links)
     };
-    use Answer::{FewPairs, NeedsTimes, NotApart, Told};
+    use Answer::{FewPairs, NeedsTimes, NotApart, Judged};
     assert_eq!(answers(8, false, 1), (NeedsTimes(3), NeedsTimes(3)));
-    assert_eq!(answers(8, false, 3), (Told, Told));
-    assert_eq!(answers(4, true, 3), (NeedsTimes(4), Told));
-    assert_eq!(answers(4, false, 3), (NotApart, Told));
+    assert_eq!(answers(8, false, 3), (Judged, Judged));
+    assert_eq!(answers(4, true, 3), (NeedsTimes(4), Judged));
+    assert_eq!(answers(4, false, 3), (NotApart, Judged));
     assert_eq!(answers(4, false, 2), (NotApart, NeedsTimes(3)));
     assert_eq!(answers(2, true, 9), (FewPairs, FewPairs));
     let verdict = judged(&[(0, 1), (1, 2), (2, 3)], &[vec![None; 3], vec![None; 3]]);
@@ -208,7 +208,7 @@ fn what_cannot_be_told_says_what_would() {
     let mut times = table(1, &four, 4, host_two);
     times[2] = vec![None; four.len()];
     let verdict = judged(&four, &times);
-    assert_eq!((verdict.hosts, verdict.links), (NeedsTimes(5), Told));
+    assert_eq!((verdict.hosts, verdict.links), (NeedsTimes(5), Judged));
     let many = pairs(142, false);
     let verdict = judged(&many, &table(1, &many, 1, host_two));
     assert_eq!(verdict.hosts, Answer::ManyPairs);

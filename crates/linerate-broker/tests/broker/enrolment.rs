@@ -72,7 +72,7 @@ fn an_agent_is_told_and_answers() {
         let agent = Broker::connect(&world.agent(&operator, "a").await).await.unwrap();
         let Err(away) = operator.tell("a", &Order::Ping, PATIENCE).await else { panic!() };
         assert_eq!(away.kind, ErrorKind::HostGone, "{away:?}");
-        let mut told = agent.told().await.unwrap();
+        let mut told = agent.orders().await.unwrap();
         let answer = async {
             let (order, asker) = told.next().await.unwrap();
             assert_eq!(order, Order::End { epoch: 7 });
@@ -106,7 +106,7 @@ fn an_agent_reaches_nothing_of_another() {
         let honest = world.agent(&operator, "a").await;
         let posing = Credentials { agent: Some("b".to_owned()), ..honest };
         let posing = Broker::connect(&posing).await.unwrap();
-        let _told = posing.told().await;
+        let _told = posing.orders().await;
         let Err(unheard) = operator.tell("b", &Order::Ping, PATIENCE).await else { panic!() };
         assert_eq!(unheard.kind, ErrorKind::HostGone, "it does not hear what b is told");
         assert!(posing.hand_over("run.0.1", b"{}".to_vec()).await.is_err());

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Connects, and answers whatever it is told, for as long as the test lasts.
 async fn answering(credentials: &Credentials) -> Broker {
     let broker = Broker::connect(credentials).await.unwrap();
-    let mut told = broker.told().await.unwrap();
+    let mut told = broker.orders().await.unwrap();
     let own = broker.clone();
     tokio::spawn(async move {
         while let Some((_, asker)) = told.next().await {

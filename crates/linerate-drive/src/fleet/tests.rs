@@ -435,7 +435,7 @@ fn all_pairs_are_measured_again_time_after_time() {
     let (document, ended) = run_in(&world, &asked, &Stop::default());
     assert_eq!((document.pairs.len(), document.rounds, document.times, ended), (6, 9, 3, 18));
     assert!(document.pairs.iter().all(|pair| pair.tries == 3 && pair.values.len() == 3));
-    assert_eq!(document.verdict.links, FleetAnswer::Told);
+    assert_eq!(document.verdict.links, FleetAnswer::Judged);
     assert_eq!(document.verdict.bad, [], "all are the same");
     // No pair comes again before all have had their turn.
     let began = world.began.lock().unwrap();

@@ -11,7 +11,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_dialect::habits::{self, Habits, Tells};
+use linerate_dialect::habits::{self, Habits, BlockReport};
 use linerate_dialect::iperf3::server::silence_limit_ns;
 use linerate_dialect::nuttcp::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};
@@ -53,7 +53,7 @@ struct Test {
     local: SocketAddr,
     asked: Parameters,
     hurried: bool,
-    tells: Tells,
+    block_report: BlockReport,
     agreed: Arc<AgreedPlan>,
     slot: Slot,
     /// Where tests run one at a time, what says that it is this one's.
@@ -148,12 +148,12 @@ async fn grant(
     )?;
     // Without intervals it would take the second word for one after the first was lost.
     let hurried = release < PATIENT && asked.interval_us.is_some();
-    let tells = match asked.server_tells() {
-        true if release >= HEARS_WINDOWS => Tells::Window,
-        true if release >= HEARS_RETRANSMITS => Tells::Retransmits,
-        _ => Tells::Nothing,
+    let block_report = match asked.server_tells() {
+        true if release >= HEARS_WINDOWS => BlockReport::Window,
+        true if release >= HEARS_RETRANSMITS => BlockReport::Retransmits,
+        _ => BlockReport::Nothing,
     };
-    Ok(Test { peer, local, asked, hurried, tells, agreed, slot, _alone: alone })
+    Ok(Test { peer, local, asked, hurried, block_report, agreed, slot, _alone: alone })
 }
 
 fn ip(peer: SocketAddr) -> IpVersion {
@@ -162,7 +162,7 @@ fn ip(peer: SocketAddr) -> IpVersion {
 
 impl Test {
     async fn run(self, server: &Arc<Server>, control: TcpStream) {
-        let Self { peer, local, asked, hurried, tells, agreed, slot, _alone } = self;
+        let Self { peer, local, asked, hurried, block_report, agreed, slot, _alone } = self;
         let options = &server.options;
         let served = Box::new(served::test(None, peer, Dialect::Nuttcp, None, &agreed.plan));
         server.events.send(Event::TestStarted(served.clone()));
@@ -190,7 +190,7 @@ impl Test {
                 ip: ip(peer),
                 token: slot.token,
                 framing,
-                habits: Habits { numbered: counted, tells, ..habits::NUTTCP },
+                habits: Habits { numbered: counted, block_report, ..habits::NUTTCP },
                 preface: vec![],
                 digits: false,
                 burst: asked.burst.filter(|_| !asked.client_sends).unwrap_or(0),

@@ -1,7 +1,7 @@
 //! A receiver of bytes over TCP.
 
 use linerate_model::plan::TestPlan;
-use linerate_model::sample::{RecvReport, ToldTcp};
+use linerate_model::sample::{RecvReport, ReportedTcp};
 
 use super::{Alone, Row, warm_intervals};
 use crate::Surroundings;
@@ -74,8 +74,8 @@ impl BytesIn {
 
     /// What was read last says how the sender's connection fares.
     #[inline]
-    pub fn on_told(&mut self, told: ToldTcp) {
-        self.account.on_told(told);
+    pub fn on_block_report(&mut self, told: ReportedTcp) {
+        self.account.on_block_report(told);
     }
 
     /// Nothing waits at `now_ns`.

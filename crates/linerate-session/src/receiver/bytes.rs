@@ -1,6 +1,6 @@
 //! Accounting at the receiving end of a stream of bytes.
 
-use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse, ToldTcp};
+use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse, ReportedTcp};
 
 use crate::Surroundings;
 
@@ -22,7 +22,7 @@ pub struct ByteReceiver {
     thread_at_start: ThreadUse,
     thread_before: ThreadUse,
     /// What the sender said last, and before this interval: of the whole connection.
-    told: Option<ToldTcp>,
+    told: Option<ReportedTcp>,
     told_before: u64,
 }
 
@@ -94,7 +94,7 @@ impl ByteReceiver {
 
     /// What was read last says how the sender's connection fares, from its beginning on.
     #[inline]
-    pub fn on_told(&mut self, told: ToldTcp) {
+    pub fn on_block_report(&mut self, told: ReportedTcp) {
         self.told = Some(told);
     }
 
@@ -132,7 +132,7 @@ impl ByteReceiver {
     fn close(&mut self, thread: ThreadUse) {
         let told = self.told.map(|told| {
             let before = std::mem::replace(&mut self.told_before, told.retransmits);
-            ToldTcp { retransmits: told.retransmits.saturating_sub(before), ..told }
+            ReportedTcp { retransmits: told.retransmits.saturating_sub(before), ..told }
         });
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),

@@ -57,14 +57,14 @@ impl Keep {
 
 /// An event as it is sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct PageEvent {
     /// How long it is kept.
     pub keep: Keep,
     /// Framed.
     pub text: Arc<str>,
 }
 
-impl Told {
+impl PageEvent {
     /// Nothing of ours can fail to become JSON: keys are names and values plain.
     fn new(keep: Keep, name: Option<&str>, line: std::io::Result<String>) -> Self {
         Self { keep, text: event(name, &line.unwrap_or_default()).into() }
@@ -72,52 +72,52 @@ impl Told {
 }
 
 /// Words that stand in the page at the places of these names.
-fn words(words: &[(&str, String)]) -> Told {
+fn words(words: &[(&str, String)]) -> PageEvent {
     let words: BTreeMap<&str, &String> = words.iter().map(|(at, text)| (*at, text)).collect();
-    Told::new(Keep::Head, Some("words"), json::line(&words))
+    PageEvent::new(Keep::Head, Some("words"), json::line(&words))
 }
 
 /// Both ends of a test have agreed.
-pub fn start(record: &RunRecord) -> [Told; 2] {
+pub fn start(record: &RunRecord) -> [PageEvent; 2] {
     let head = Head::new(record);
     let named = [("title", head.title), ("summary", head.summary), ("hosts", head.hosts)];
-    [words(&named), Told::new(Keep::Head, None, json::line(&RunLine::Start { record }))]
+    [words(&named), PageEvent::new(Keep::Head, None, json::line(&RunLine::Start { record }))]
 }
 
 /// An interval is over.
-pub fn interval(interval: &Interval) -> Told {
-    Told::new(Keep::Row, None, json::line(&RunLine::Interval(interval)))
+pub fn interval(interval: &Interval) -> PageEvent {
+    PageEvent::new(Keep::Row, None, json::line(&RunLine::Interval(interval)))
 }
 
 /// What the cores of both hosts did in the interval that comes next, as far as it is known.
-pub fn hosts(client: Option<&HostSample>, server: Option<&HostSample>) -> Told {
+pub fn hosts(client: Option<&HostSample>, server: Option<&HostSample>) -> PageEvent {
     let ends = [("client", client), ("server", server)].into_iter();
     let cores: BTreeMap<&str, Vec<CoreActivity>> = ends
         .filter_map(|(name, host)| Some((name, host?.cores.iter().map(Into::into).collect())))
         .collect();
-    Told::new(Keep::Hosts, Some("hosts"), json::line(&cores))
+    PageEvent::new(Keep::Hosts, Some("hosts"), json::line(&cores))
 }
 
 /// Something worth a line.
-pub fn note(text: &str) -> Told {
+pub fn note(text: &str) -> PageEvent {
     words(&[("note", text.to_owned())])
 }
 
 /// The test is over: the answer in words, then the whole record.
-pub fn end(record: &RunRecord) -> [Told; 2] {
+pub fn end(record: &RunRecord) -> [PageEvent; 2] {
     let table = Table::new(record, PLAIN.room);
     let answer = ending(&Ending::new(record, &table), &table, PLAIN, Detail::Headline);
     let end = RunLine::End { record: Some(record), error: None };
-    [words(&[("answer", answer)]), Told::new(Keep::Head, None, json::line(&end))]
+    [words(&[("answer", answer)]), PageEvent::new(Keep::Head, None, json::line(&end))]
 }
 
 /// A fleet's file says something else at this look: of these pairs, by their places in the document.
-pub fn fleet(look: u64, pairs: &[usize]) -> Told {
-    Told::new(Keep::Look, Some("fleet"), json::line(&(look, pairs)))
+pub fn fleet(look: u64, pairs: &[usize]) -> PageEvent {
+    PageEvent::new(Keep::Look, Some("fleet"), json::line(&(look, pairs)))
 }
 
 /// Something happened at a server.
-pub fn server(line: &ServerLine) -> Told {
+pub fn server(line: &ServerLine) -> PageEvent {
     let keep = match line {
         ServerLine::Listening { .. } | ServerLine::Sandboxed { .. } => Keep::Head,
         ServerLine::Started { test, .. } => Keep::Running(Box::new(test.clone())),
@@ -125,19 +125,19 @@ pub fn server(line: &ServerLine) -> Told {
         ServerLine::Refused { .. } | ServerLine::RefusedMore { .. } => Keep::Refused,
         _ => Keep::Other,
     };
-    Told::new(keep, None, json::line(line))
+    PageEvent::new(keep, None, json::line(line))
 }
 
 /// What is kept, in the order in which it came.
 #[derive(Debug, Default)]
-pub struct History(VecDeque<Told>);
+pub struct History(VecDeque<PageEvent>);
 
 impl History {
     /// Keeps an event, and gives up what it takes the place of.
-    pub fn keep(&mut self, told: Told) {
+    pub fn keep(&mut self, told: PageEvent) {
         if let Keep::Ended(test) = &told.keep {
             // Also one that ended before its start.
-            let running = |old: &Told| matches!(&old.keep, Keep::Running(of) if of == test);
+            let running = |old: &PageEvent| matches!(&old.keep, Keep::Running(of) if of == test);
             if let Some(at) = self.0.iter().position(running) {
                 self.0.remove(at);
             }

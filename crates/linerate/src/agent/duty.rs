@@ -104,7 +104,7 @@ impl Duty {
 
     /// Until `stop`.
     pub async fn run(mut self, stop: &Stop) -> Result<(), ErrorRecord> {
-        let mut told = self.broker.told().await?;
+        let mut told = self.broker.orders().await?;
         let mut confirmations = self.broker.confirmations().await?;
         let mut tick = tokio::time::interval(BEAT_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -21,7 +21,7 @@ const BAD_HOST: (&str, &str) =
     ("linerate_fleet_bad_host", "A host that is bad, and in which part; always 1.");
 const BAD_LINK: (&str, &str) = ("linerate_fleet_bad_link", "A link that is bad; always 1.");
 const TOLD: (&str, &str) =
-    ("linerate_fleet_told", "Whether bad hosts or links can be told of these results, 0 or 1.");
+    ("linerate_fleet_judged", "Whether bad hosts or links can be told of these results, 0 or 1.");
 const CHANGED: (&str, &str) =
     ("linerate_fleet_changed_level", "Which way the level of the pair changed last; always 1.");
 const PAIRS: (&str, &str) = ("linerate_fleet_pairs", "Pairs that are measured.");
@@ -125,7 +125,7 @@ fn who_is_bad(making: &Making, document: &FleetDocument) -> prometheus::Result<(
     let verdict = &document.verdict;
     let told = making.of_labels(TOLD, &["of"])?;
     for (of, answer) in [("hosts", verdict.hosts), ("links", verdict.links)] {
-        let is = answer == FleetAnswer::Told;
+        let is = answer == FleetAnswer::Judged;
         told.with_label_values(&[of]).set(f64::from(u8::from(is)));
     }
     let hosts = making.of_labels(BAD_HOST, &["host", "role"])?;

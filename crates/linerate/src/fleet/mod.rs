@@ -235,7 +235,7 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
             }
         }
     };
-    let measure = |reach: &dyn Reach, tell: &mut Tell<'_>| {
+    let measure = |reach: &dyn Reach, tell: &mut OnEvent<'_>| {
         measure(&asked, reach, &SystemClock::default(), &stop, tell)
     };
     let document = reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;
@@ -252,14 +252,14 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
     })
 }
 
-type Tell<'a> = dyn FnMut(&Event<'_>) + 'a;
+type OnEvent<'a> = dyn FnMut(&Event<'_>) + 'a;
 
 /// Does some work with the hosts, by the network or by way of the broker of a directory.
 fn reached(
     nats: Option<&Path>,
     asked: &Asked,
-    tell: &mut Tell<'_>,
-    work: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+    tell: &mut OnEvent<'_>,
+    work: impl FnOnce(&dyn Reach, &mut OnEvent<'_>) -> Result<FleetDocument, ErrorRecord>,
 ) -> Result<FleetDocument, ErrorRecord> {
     match nats {
         None => work(&by_network, tell),
@@ -276,8 +276,8 @@ fn reached(
 fn by_agents(
     dir: &Path,
     asked: &Asked,
-    tell: &mut Tell<'_>,
-    work: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+    tell: &mut OnEvent<'_>,
+    work: impl FnOnce(&dyn Reach, &mut OnEvent<'_>) -> Result<FleetDocument, ErrorRecord>,
 ) -> Result<FleetDocument, ErrorRecord> {
     broker::names(asked.fleet.hosts())?;
     let credentials = broker::credentials(dir)?;
@@ -298,8 +298,8 @@ fn by_agents(
 fn by_agents(
     _: &Path,
     _: &Asked,
-    _: &mut Tell<'_>,
-    _: impl FnOnce(&dyn Reach, &mut Tell<'_>) -> Result<FleetDocument, ErrorRecord>,
+    _: &mut OnEvent<'_>,
+    _: impl FnOnce(&dyn Reach, &mut OnEvent<'_>) -> Result<FleetDocument, ErrorRecord>,
 ) -> Result<FleetDocument, ErrorRecord> {
     Err(unbuilt("--nats"))
 }

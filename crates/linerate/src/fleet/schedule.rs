@@ -11,7 +11,7 @@ use linerate_report::clean::clean;
 use linerate_report::fleet as text;
 
 use super::args::ScheduleArgs;
-use super::{Tell, reached};
+use super::{OnEvent, reached};
 use crate::output::{self, Look, Output};
 use crate::screen::Screen;
 
@@ -44,7 +44,7 @@ pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Event::Time { .. } | Event::Ended { .. } => {}
     };
     let clock = SystemClock::default();
-    let measure = |reach: &dyn Reach, tell: &mut Tell<'_>| {
+    let measure = |reach: &dyn Reach, tell: &mut OnEvent<'_>| {
         schedule(&asked, &scheduled, webhook, (reach, &clock, &stop), tell)
     };
     reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;

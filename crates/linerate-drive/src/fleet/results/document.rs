@@ -79,7 +79,7 @@ fn verdict(
     let ends: Vec<_> = pairs.iter().map(|pair| (pair.from, pair.to)).collect();
     let found = judging::judge(&Table { pairs: &ends, times, better: metric.better });
     let answer = |answer| match answer {
-        Answer::Told => FleetAnswer::Told,
+        Answer::Judged => FleetAnswer::Judged,
         Answer::NeedsTimes(times) => FleetAnswer::NeedsTimes { times },
         Answer::NotApart => FleetAnswer::NotApart,
         Answer::FewPairs => FleetAnswer::FewPairs,
