@@ -8,7 +8,7 @@ use linerate_dialect::habits::BlockReport;
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{TcpPlan, Traffic};
-use linerate_model::sample::{RecvReport, SendReport, TcpSample, ReportedTcp};
+use linerate_model::sample::{RecvReport, ReportedTcp, SendReport, TcpSample};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 use linerate_wire::nuttcp::block::{self, Said};
 
@@ -91,7 +91,8 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let around = context.around();
     let mut flow = BytesIn::new(plan, context.streams.habits, context.intervals());
     let outlives = context.streams.habits.streams_outlive;
-    let all_came = |flow: &BytesIn| flow.is_complete(context.shared.sent(context.id.stream));
+    let all_came =
+        |flow: &BytesIn| outlives && flow.is_complete(context.shared.sent(context.id.stream));
     let mut error = None;
     loop {
         if flow.begins_with_test()
@@ -146,6 +147,10 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
         while let Some(row) = flow.row() {
             context.recv_tick(row);
         }
+    }
+    flow.end_warmup(&around);
+    while let Some(row) = flow.row() {
+        context.recv_tick(row);
     }
     RecvReport {
         engine: if tcp.discard { "discard" } else { "read" }.to_owned(),
@@ -240,10 +245,12 @@ impl Stream<'_> {
             }
         });
         let bytes = flow.bytes();
-        let last_row = row(self.socket, &mut before);
-        let rows = flow.finish(plan.warmup.0, last_row, &context.around()).intervals;
-        if let Some(last) = rows.last().filter(|_| shown) {
-            context.warm_tick(rows.len() - 1, Tick::Send(*last));
+        if shown {
+            let last_row = row(self.socket, &mut before);
+            let rows = flow.finish(plan.warmup.0, last_row, &context.around()).intervals;
+            if let Some(last) = rows.last() {
+                context.warm_tick(rows.len() - 1, Tick::Send(*last));
+            }
         }
         bytes
     }
@@ -265,10 +272,11 @@ impl Stream<'_> {
             while let Some((index, row)) = flow.row() {
                 tell(index, Tick::Send(row));
             }
+            // In this order: what ends in time is not late.
+            let Some(most) = flow.most(now) else { break };
             if context.ends_sending(at_ns) {
                 break;
             }
-            let Some(most) = flow.most(now) else { break };
             let room = match self.paced.most(at_ns) {
                 Ok(room) => most.min(room),
                 Err(due_ns) => {

@@ -198,7 +198,8 @@ impl Stream<'_> {
             {
                 self.turn(&mut phase, throttle.chosen(), now);
             }
-            if self.context.ends_sending(start_ns.saturating_add(now)) {
+            // In this order: what ends in time is not late.
+            if phase.flow.is_over(now) || self.context.ends_sending(start_ns.saturating_add(now)) {
                 break;
             }
             match phase.flow.next(now, self.shape.batch, size) {

@@ -111,7 +111,7 @@ pub fn change(change: &FleetChange, unit: &str) -> String {
 
 /// Who is bad and by how much, that nobody is, or what would tell.
 pub fn verdict(document: &FleetDocument) -> String {
-    use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Judged};
+    use FleetAnswer::{FewPairs, Judged, ManyPairs, NeedsTimes, NotApart};
     let found = &document.verdict;
     let mut lines: Vec<String> = found.bad.iter().map(|bad| bad_one(document, bad)).collect();
     match (found.hosts, found.links) {
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_said_with_what_would() {
-        use FleetAnswer::{FewPairs, ManyPairs, NeedsTimes, NotApart, Judged};
+        use FleetAnswer::{FewPairs, Judged, ManyPairs, NeedsTimes, NotApart};
         let of = |times: u32, hosts, links| verdict(&of_four(times, nobody(hosts, links)));
         assert_eq!(of(3, Judged, Judged), "no host or link stands out\n");
         let three = NeedsTimes { times: 3 };

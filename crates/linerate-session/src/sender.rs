@@ -270,6 +270,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn on_call(&mut self, begun_ns: u64, slots: u64) {
         if let Some(last_ns) = self.last_call_ns.replace(begun_ns) {
             self.gaps.record(begun_ns.saturating_sub(last_ns));

@@ -22,7 +22,7 @@ use linerate_session::assemble::HostSamples;
 
 use chance::Chance;
 use data::{Step, Thread};
-use network::{Network, Truth};
+use network::{Network, Numbered, Truth};
 use script::{Fault, Place, Script};
 use side::Side;
 
@@ -53,8 +53,8 @@ enum Event {
     Stream(Place, u16),
     Unanswered(u16),
     Wake(Place, u16),
-    /// Of a stream; its number where it is measured.
-    Datagram(Place, u16, Option<u64>, Vec<u8>),
+    /// Of a stream; its number where it is data.
+    Datagram(Place, u16, Option<Numbered>, Vec<u8>),
     /// A datagram of a stream that is none of its data.
     Word(Place, u16, Vec<u8>),
     /// So many bytes of a stream.
@@ -563,9 +563,8 @@ impl<'a> World<'a> {
     fn send(&mut self, place: Place, stream: u16, datagram: Vec<u8>, measured: bool) {
         let truth = self.truth.entry(stream).or_default();
         let copies = self.script.network.copies(&mut self.chance);
-        let number = measured.then_some(truth.sent);
-        truth.sent += u64::from(measured);
-        truth.warm_sent += u64::from(!measured);
+        // An empty one marks the end.
+        let number = (!datagram.is_empty()).then(|| truth.send(measured));
         if self.cut {
             return;
         }
@@ -597,11 +596,13 @@ impl<'a> World<'a> {
         self.input(place, Input::Datagram(stream, bytes));
     }
 
-    fn deliver(&mut self, place: Place, stream: u16, number: Option<u64>, bytes: &[u8]) {
+    fn deliver(&mut self, place: Place, stream: u16, number: Option<Numbered>, bytes: &[u8]) {
         let now = self.clock(place);
         let side = self.side(place);
         let Some(thread) = side.threads.get_mut(&stream) else { return };
-        if thread.hear(bytes, now, &mut side.shared) {
+        if thread.hear(bytes, now, &mut side.shared)
+            && let Some(number) = number
+        {
             self.truth.entry(stream).or_default().deliver(number);
         }
         self.wake(place, stream);

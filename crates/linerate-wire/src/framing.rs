@@ -92,6 +92,7 @@ pub enum Stray {
 
 impl Framing {
     /// Bytes of the header: the least datagram.
+    #[inline]
     pub const fn bytes(self) -> usize {
         match self {
             Self::Native { .. } => HEADER_BYTES,
@@ -104,16 +105,19 @@ impl Framing {
     }
 
     /// Whether a receiver looks into datagrams: otherwise it counts them and their bytes alone.
+    #[inline]
     pub const fn is_read(self) -> bool {
         !matches!(self, Self::Bare)
     }
 
     /// Whether datagrams say which one they are.
+    #[inline]
     pub const fn is_numbered(self) -> bool {
         !matches!(self, Self::Bare | Self::Nuttcp { turn: None, .. })
     }
 
     /// Whether they say when they were sent.
+    #[inline]
     pub const fn is_timed(self) -> bool {
         !matches!(self, Self::Bare | Self::Nuttcp { .. })
     }
@@ -325,6 +329,7 @@ fn read_iperf3(counters: Counters, datagram: &[u8]) -> Option<Mark> {
     })
 }
 
+#[inline]
 const fn counters(wide: bool) -> Counters {
     if wide { Counters::Bits64 } else { Counters::Bits32 }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use linerate_ask::nuttcp::{HELP, Line, Role, Server, Stop, parse};
 use linerate_model::plan::{Dialect, End, TestPlan, Traffic};
 use linerate_model::record::Interval;
-use linerate_model::sample::{TcpSample, ReportedTcp};
+use linerate_model::sample::{ReportedTcp, TcpSample};
 use linerate_model::test_event::{self as event, Row, ServerOutput, Side, Start, TestEvent};
 use linerate_report::clean::clean;
 use linerate_report::nuttcp::{

@@ -194,7 +194,7 @@ fn what_cannot_be_told_says_what_would() {
         let verdict = judged(&pairs, &table(1, &pairs, times, host_two));
         (verdict.hosts, verdict.links)
     };
-    use Answer::{FewPairs, NeedsTimes, NotApart, Judged};
+    use Answer::{FewPairs, Judged, NeedsTimes, NotApart};
     assert_eq!(answers(8, false, 1), (NeedsTimes(3), NeedsTimes(3)));
     assert_eq!(answers(8, false, 3), (Judged, Judged));
     assert_eq!(answers(4, true, 3), (NeedsTimes(4), Judged));

@@ -9,7 +9,7 @@ pub(super) use ask::fit;
 
 use std::sync::Arc;
 
-use linerate_dialect::habits::{self, Habits, BlockReport};
+use linerate_dialect::habits::{self, BlockReport, Habits};
 use linerate_dialect::nuttcp::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{Dialect, Way};
@@ -54,7 +54,8 @@ pub(super) async fn conduct(
     agreed.dialect = Dialect::Nuttcp.into();
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let counted = asked.counts_sent();
-    let block_report = if asked.server_tells() { BlockReport::Window } else { BlockReport::Nothing };
+    let block_report =
+        if asked.server_tells() { BlockReport::Window } else { BlockReport::Nothing };
     let habits = Habits { numbered: counted, block_report, ..habits::NUTTCP };
     let streams = Streams {
         agreed: Arc::new(unchanged(&test.plan)),

@@ -11,7 +11,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_dialect::habits::{self, Habits, BlockReport};
+use linerate_dialect::habits::{self, BlockReport, Habits};
 use linerate_dialect::iperf3::server::silence_limit_ns;
 use linerate_dialect::nuttcp::server::{self as conversation, Terms};
 use linerate_engine::{clock, sys};

@@ -42,10 +42,10 @@ impl BytesIn {
         }
     }
 
-    /// Whether anything begins with the test, and not with a byte of this stream.
+    /// Whether anything begins with the test, and not with a byte of this stream, and has not begun.
     #[inline]
     pub fn begins_with_test(&self) -> bool {
-        self.habits.measured_from_start || self.warm.is_some()
+        self.warm.is_some() || (self.habits.measured_from_start && !self.account.has_begun())
     }
 
     /// It is `now_ns` of a test that began at `started_ns`.
@@ -55,10 +55,15 @@ impl BytesIn {
             return warm.begin_at(started_ns, &Alone(around));
         }
         if self.begins_with_test() {
-            if let Some(warm) = self.warm.take() {
-                self.warmed = warm.finish(&Alone(around));
-            }
+            self.end_warmup(around);
             self.account.begin_at(measured_ns, around);
+        }
+    }
+
+    /// Closes the account of the warm-up, whose last row can be had then.
+    pub fn end_warmup(&mut self, around: &dyn Surroundings) {
+        if let Some(warm) = self.warm.take() {
+            self.warmed = warm.finish(&Alone(around));
         }
     }
 
@@ -105,7 +110,7 @@ impl BytesIn {
         self.habits.streams_outlive && told.is_some_and(|sent| self.account.bytes() >= sent)
     }
 
-    /// The end of the stream.
+    /// The end of the stream, after [`Self::end_warmup`].
     pub fn finish(self, around: &dyn Surroundings) -> RecvReport {
         let report = self.account.finish(around);
         let warmup = report.warmup.saturating_add(self.warmed.counts.bytes);

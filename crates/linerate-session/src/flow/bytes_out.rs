@@ -140,6 +140,7 @@ impl BlockPacer {
     ///
     /// # Errors
     /// Nothing is due before the time within.
+    #[inline]
     pub fn most(&mut self, now_ns: u64) -> Result<u64, u64> {
         let Some(pacer) = &mut self.pacer else { return Ok(u64::MAX) };
         let begun = *self.begun_ns.get_or_insert(now_ns);
@@ -154,6 +155,7 @@ impl BlockPacer {
     }
 
     /// A write of so many bytes has ended, `now`.
+    #[inline]
     pub fn sent(&mut self, bytes: u64, now: impl FnOnce() -> u64) {
         let Some(pacer) = &mut self.pacer else { return };
         self.part += bytes;

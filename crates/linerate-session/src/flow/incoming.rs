@@ -80,9 +80,16 @@ impl Incoming {
         started_ns: Option<u64>,
         around: &dyn Surroundings,
     ) -> (bool, bool) {
+        let was_warm = self.warm.is_some();
         match self.warm_at(message.at_ns, started_ns, around) {
             Some(warm) => (true, warm.on_message(message, &Alone(around))),
-            None => (false, self.account.on_message(message, around)),
+            None => {
+                // The call that brought it counted as one of the warm-up.
+                if was_warm {
+                    self.account.on_call();
+                }
+                (false, self.account.on_message(message, around))
+            }
         }
     }
 
@@ -103,10 +110,10 @@ impl Incoming {
         }
     }
 
-    /// Whether anything begins with the test, and not with an arrival on this stream.
+    /// Whether anything begins with the test, and not with an arrival on this stream, and may not have begun.
     #[inline]
     pub fn begins_with_test(&self) -> bool {
-        self.habits.measured_from_start || self.warm.is_some()
+        self.warm.is_some() || (self.habits.measured_from_start && !self.account.has_begun())
     }
 
     /// What begins with the test, which began at `started_ns`.
@@ -204,5 +211,102 @@ impl Incoming {
             self.end_warmup(started_ns, around);
         }
         self.warm.as_mut()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::cell::Cell;
+
+    use linerate_model::plan::{Traffic, UdpPlan};
+    use linerate_model::sample::ThreadUse;
+    use linerate_model::units::{DatagramSize, Nanos};
+    use linerate_wire::framing::{Framing, Mark};
+
+    use super::*;
+    use crate::habits::IPERF3;
+
+    const MS: u64 = 1_000_000;
+
+    /// Streams that share when their measured time begins.
+    #[derive(Default)]
+    struct Together(Cell<Option<u64>>);
+
+    impl Surroundings for Together {
+        fn origin(&self, first_arrival_ns: u64) -> u64 {
+            let origin = self.0.get().unwrap_or(first_arrival_ns);
+            self.0.set(Some(origin));
+            origin
+        }
+
+        fn thread(&self) -> ThreadUse {
+            ThreadUse::default()
+        }
+    }
+
+    fn plan() -> TestPlan {
+        let udp = UdpPlan::new(DatagramSize::new(100).unwrap());
+        TestPlan {
+            warmup: Nanos(200 * MS),
+            interval: Nanos(100 * MS),
+            ..TestPlan::new(Traffic::Udp(udp))
+        }
+    }
+
+    /// Datagrams of these numbers and times.
+    fn heard(flow: &mut Incoming, all: &[(u64, u64)], started: Option<u64>, around: &Together) {
+        let framing = Framing::Iperf3 { wide: true };
+        for (number, at_ns) in all {
+            let mark = Mark {
+                number: *number,
+                sent_ns: *at_ns,
+                warmup: false,
+                position: 0,
+                train: std::num::NonZeroU8::MIN,
+            };
+            let mut bytes = [0; 100];
+            framing.write(&mark, &mut bytes);
+            let message = Message {
+                bytes: &bytes,
+                segment: 100,
+                at_ns: *at_ns,
+                stamped: true,
+                socket_drops: None,
+            };
+            flow.on_call();
+            flow.on_message(&message, started, around);
+        }
+    }
+
+    #[test]
+    fn a_warm_up_by_time_has_its_own_account_whenever_its_first_datagram_comes() {
+        let around = Together::default();
+        let setup = Setup {
+            framing: Framing::Iperf3 { wide: true },
+            first_number: 0,
+            interval_ns: 100 * MS,
+            intervals: Some(10),
+            merging: false,
+        };
+        let mut flow = Incoming::new(&plan(), IPERF3, setup, &around);
+        // Before this end knows of the start.
+        heard(&mut flow, &[(0, 990 * MS)], None, &around);
+        assert_eq!(around.0.get(), None);
+        let started = 1_000 * MS;
+        flow.begin(started, &around);
+        heard(&mut flow, &[(1, 1_050 * MS), (2, 1_150 * MS)], Some(started), &around);
+        assert!(!flow.is_measuring());
+        heard(&mut flow, &[(3, 1_250 * MS), (5, 1_260 * MS)], Some(started), &around);
+        assert!(flow.is_measuring());
+        assert_eq!(around.0.get(), Some(1_200 * MS));
+        let rows: Vec<Row> = std::iter::from_fn(|| flow.row()).collect();
+        let rows: Vec<_> =
+            rows.iter().map(|r| (r.warm, r.index, r.counted.counts.datagrams)).collect();
+        assert_eq!(rows, [(true, 0, 2), (true, 1, 1)]);
+        let report = flow.finish(Some(6), None, &around);
+        assert_eq!((report.warmup, report.warmup_expected, report.warmup_lost), (3, 3, 0));
+        let counts = report.counts;
+        assert_eq!((counts.datagrams, counts.expected, counts.lost, counts.calls), (2, 3, 1, 2));
     }
 }

@@ -71,17 +71,23 @@ impl Outgoing {
         Some((self.reported - 1, row))
     }
 
+    /// Whether its time is up at `now_ns`.
+    #[inline]
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        self.quota.until_ns.is_some_and(|until| now_ns >= until)
+    }
+
     /// What pace and quota allow at `now_ns`: up to `batch` datagrams of `size` bytes.
     #[inline]
     pub fn next(&mut self, now_ns: u64, batch: usize, size: usize) -> Next {
-        let until_ns = self.quota.until_ns.unwrap_or(u64::MAX);
-        if now_ns >= until_ns {
+        if self.is_over(now_ns) {
             return Next::Over;
         }
         let mut call = Call { datagrams: batch as u64, length: size, due_ns: None, is_tail: false };
         match self.pacer.as_mut().map(|pacer| pacer.next(now_ns)) {
             Some(Pace::WaitUntil(at)) => {
                 // An interval's end or the test's may come first.
+                let until_ns = self.quota.until_ns.unwrap_or(u64::MAX);
                 return Next::Wait(at.min(self.account.next_boundary_ns()).min(until_ns));
             }
             Some(Pace::Send { datagrams, due_ns }) => {

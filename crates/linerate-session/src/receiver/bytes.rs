@@ -1,6 +1,6 @@
 //! Accounting at the receiving end of a stream of bytes.
 
-use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse, ReportedTcp};
+use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ReportedTcp, ThreadUse};
 
 use crate::Surroundings;
 
@@ -68,6 +68,12 @@ impl ByteReceiver {
     /// Intervals that are over.
     pub fn intervals(&self) -> &[RecvInterval] {
         &self.intervals
+    }
+
+    /// Whether the measured time has begun.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.origin_ns.is_some()
     }
 
     /// Bytes of the measured time so far.

@@ -149,6 +149,12 @@ impl Receiver {
         self.window.next()
     }
 
+    /// Whether the measured time has begun.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.origin_ns.is_some()
+    }
+
     /// The measured time begins at `at_ns`, whether anything arrives or not. Otherwise it begins
     /// with the first arrival.
     pub fn begin_at(&mut self, at_ns: u64, around: &dyn Surroundings) {
@@ -352,6 +358,7 @@ impl Receiver {
 
     /// The delay of a message; `sent_ns` is when the first of its datagrams that had not arrived before
     /// was sent. A second copy shows how long the network keeps copies, and nothing about delay.
+    #[inline]
     fn time(&mut self, message: &Message<'_>, sent_ns: Option<u64>) {
         if !message.stamped {
             self.timestamp_faults += 1;
@@ -363,6 +370,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn new_drops(&mut self, counter: Option<u32>) -> u64 {
         let Some(counter) = counter else { return 0 };
         let new = counter.wrapping_sub(self.drops_seen);
@@ -377,6 +385,7 @@ impl Receiver {
     /// together. Without merging each drop is one datagram. With merging a drop is a train: if
     /// all trains came whole and of one length so far, and the gap is that of so many whole trains or
     /// more, they say how many; else between one datagram and a whole train each.
+    #[inline]
     fn attribute(&mut self, gap: u64, drops: u64, train: Option<u64>) {
         self.current.socket_drops += drops;
         if drops == 0 {

@@ -82,6 +82,7 @@ impl Receiver {
 }
 
 /// Whether a message that begins with warm-up ends with it: one that spans the border holds both.
+#[inline]
 pub(super) fn is_warmup(framing: Framing, message: &Message<'_>, segment: usize) -> bool {
     message
         .bytes

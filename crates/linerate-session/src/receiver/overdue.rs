@@ -27,6 +27,7 @@ impl Overdue {
     }
 
     /// Everything the call brought was taken in; it returned at `now_ns`.
+    #[inline]
     pub(super) fn on_read(&mut self, now_ns: u64, unique: u64) {
         let (unique_before, count_before) = self.before;
         if unique > unique_before {

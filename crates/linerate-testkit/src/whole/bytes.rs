@@ -8,7 +8,7 @@ use linerate_model::plan::{TcpPlan, TestPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 
-use super::data::{Around, Shared, Step, done, told};
+use super::data::{Around, Shared, Step, done, looks, told};
 
 /// Without a pace a block leaves so often, in nanoseconds.
 const GAP_NS: u64 = 2_000_000;
@@ -189,7 +189,7 @@ pub(super) struct Receiving {
     flow: Option<BytesIn>,
     outlives: bool,
     interval_ns: u64,
-    measured_from_ns: u64,
+    warmup_ns: u64,
     /// Nothing more comes.
     pub(super) closed: bool,
     /// The kernel said so by an error.
@@ -203,7 +203,7 @@ impl Receiving {
             flow: Some(BytesIn::new(plan, habits, intervals)),
             outlives: habits.streams_outlive,
             interval_ns: plan.interval.0,
-            measured_from_ns: plan.warmup.0,
+            warmup_ns: plan.warmup.0,
             closed: false,
             reset: false,
         }
@@ -212,17 +212,15 @@ impl Receiving {
     /// Whether they were taken.
     pub(super) fn hear(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(flow) = &mut self.flow else { return false };
-        flow.on_bytes(bytes, now_ns, &Around(&shared.origin_ns));
-        shared.heard_ns = Some(now_ns);
-        shared.arrived = shared.arrived.saturating_add(bytes);
-        shared.moved = shared.moved.saturating_add(bytes);
+        let warm = flow.on_bytes(bytes, now_ns, &Around(&shared.origin_ns));
+        shared.take(bytes, warm, now_ns);
         true
     }
 
     pub(super) fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
         let Some(flow) = &mut self.flow else { return Step::Wait(None) };
         let around = Around(&shared.origin_ns);
-        let begun = shared.begin_ns.filter(|_| flow.begins_with_test());
+        let begun = shared.running().filter(|_| flow.begins_with_test());
         if let Some(begin_ns) = begun {
             flow.begin(begin_ns, now_ns, &around);
         }
@@ -233,6 +231,10 @@ impl Receiving {
         let all = flow.is_complete(shared.peer_sent.get(&stream).copied());
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
         if self.closed || self.reset || all || drained {
+            flow.end_warmup(&around);
+            if let Some(row) = flow.row() {
+                return told(stream, &row);
+            }
             let Some(flow) = self.flow.take() else { return Step::Wait(None) };
             let ends = self.outlives && shared.stopped_ns.is_some();
             let error = match (self.reset, self.closed) {
@@ -244,12 +246,6 @@ impl Receiving {
             let engine = "made up".into();
             return done(stream, Report::Recv(RecvReport { engine, error, ..report }));
         }
-        let row = shared.origin_ns.get().map(|origin| {
-            let rows = now_ns.saturating_sub(origin) / self.interval_ns + 1;
-            origin.saturating_add(rows.saturating_mul(self.interval_ns))
-        });
-        let measured = begun.map(|at| at.saturating_add(self.measured_from_ns));
-        let measured = measured.filter(|at| *at > now_ns);
-        Step::Wait([row, measured, shared.drain_until_ns].into_iter().flatten().min())
+        Step::Wait(looks(shared, begun, (self.warmup_ns, self.interval_ns), now_ns))
     }
 }

@@ -390,24 +390,50 @@ fn check_bytes<D: Dialect>(
     }
 }
 
-/// The same where the border of the warm-up is each end's own, so that what is on its way then is of either side.
+/// The same where the border of the warm-up is each end's own, so that what is on its way then is of either side: what
+/// the client saw itself is exact.
 fn check_blurred(
-    (is_tcp, whole): (bool, bool),
+    (plan, index, whole): (&TestPlan, u16, bool),
+    stream: &StreamOutcome,
     (send, recv): (&SendReport, &RecvReport),
     truth: &Truth,
     why: &dyn Fn(&str) -> String,
 ) {
-    if is_tcp {
-        assert!(!whole || send.counts.bytes <= truth.written, "{}", why("written"));
-        assert!(!whole || recv.counts.bytes <= truth.taken, "{}", why("taken"));
+    if matches!(plan.traffic, Traffic::Tcp(_)) {
+        if stream.reverse {
+            let all = recv.counts.bytes + recv.warmup;
+            assert_eq!(all, truth.taken, "{}", why("taken"));
+            assert!(!whole || send.counts.bytes <= truth.written, "{}", why("written"));
+        } else {
+            let all = send.counts.bytes + send.warmup;
+            assert_eq!(all, truth.written, "{}", why("written"));
+            assert!(!whole || recv.counts.bytes <= truth.taken, "{}", why("taken"));
+        }
         return;
     }
-    // A server counts both together, and a client takes off what it counted as warm-up.
-    let sent = send.counts.datagrams;
-    let apart = sent == truth.sent || sent + recv.warmup_expected == truth.sent + truth.warm_sent;
-    assert!(!whole || apart, "{}", why("sent"));
-    let taken = truth.delivered.len() as u64 + truth.doubled + truth.warm_taken;
-    assert!(!whole || recv.counts.datagrams <= taken, "{}", why("received"));
+    let taken = (truth.delivered.len() + truth.warm_delivered.len()) as u64;
+    if stream.reverse {
+        // One that is late at the border has no place in either account.
+        let all = recv.counts.datagrams + recv.warmup + recv.counts.late + recv.unknown_late;
+        assert!(all >= taken && all <= taken + truth.doubled + truth.warm_sent, "{}", why("taken"));
+        let both = send.counts.datagrams + recv.warmup_expected;
+        assert!(!whole || both == truth.sent + truth.warm_sent, "{}", why("sent"));
+        return;
+    }
+    assert_eq!(send.counts.datagrams, truth.sent, "{}", why("sent"));
+    assert_eq!(send.warmup, truth.warm_sent, "{}", why("sent in the warm-up"));
+    assert!(!whole || recv.counts.datagrams <= taken + truth.doubled, "{}", why("received"));
+    if let (Some(full), true) = (Quota::datagrams(plan, size(plan), index).full, whole) {
+        assert_eq!(truth.sent, full, "{}", why("the quota"));
+    }
+}
+
+/// Of a plan's datagrams.
+fn size(plan: &TestPlan) -> DatagramSize {
+    match &plan.traffic {
+        Traffic::Udp(udp) => udp.size,
+        Traffic::Tcp(_) | Traffic::Rr(_) => plans::udp().size,
+    }
 }
 
 /// What both ends reported is what the network saw, and the record holds together.
@@ -440,8 +466,7 @@ fn check<D: Dialect>(
             panic!("{}", why("an end did not report"));
         };
         if D::HABITS.warm_by_time && plan.warmup.0 > 0 {
-            let is_tcp = matches!(plan.traffic, Traffic::Tcp(_));
-            check_blurred((is_tcp, whole), (send, recv), truth, why);
+            check_blurred((plan, id.index, whole), stream, (send, recv), truth, why);
             continue;
         }
         let Traffic::Udp(udp) = &plan.traffic else {

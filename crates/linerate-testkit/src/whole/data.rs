@@ -26,7 +26,10 @@ pub(super) struct Shared {
     pub(super) stopped_ns: Option<u64>,
     pub(super) drain_until_ns: Option<u64>,
     pub(super) peer_sent: BTreeMap<u16, u64>,
+    /// Bytes, warm-up included …
     pub(super) arrived: u64,
+    /// … and of the measured time.
+    pub(super) received: u64,
     pub(super) moved: u64,
     pub(super) heard_ns: Option<u64>,
     pub(super) over: Option<Over>,
@@ -36,6 +39,19 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn stop(&mut self, now_ns: u64) {
         self.stopped_ns.get_or_insert(now_ns);
+    }
+
+    /// When the test began, until it is stopped.
+    pub(super) fn running(&self) -> Option<u64> {
+        self.begin_ns.filter(|_| self.stopped_ns.is_none())
+    }
+
+    /// Bytes came in, of a warm-up or not.
+    pub(super) fn take(&mut self, bytes: u64, warm: bool, now_ns: u64) {
+        self.heard_ns = Some(now_ns);
+        self.arrived = self.arrived.saturating_add(bytes);
+        self.received = self.received.saturating_add(if warm { 0 } else { bytes });
+        self.moved = self.moved.saturating_add(bytes);
     }
 }
 
@@ -289,7 +305,8 @@ impl Sending {
                 let index = report.intervals.len() as u64 - 1;
                 return Step::Event(DataEvent::Warm(stream, index, Tick::Send(*last)));
             }
-            return Step::Wait(Some(start_ns));
+            // Who was stopped does not wait for the measured time.
+            return Step::Wait(Some(if stopped.is_some() { 0 } else { start_ns }));
         }
         let marks = (0..self.habits.end_marks).map(|_| Step::Send(Vec::new(), false));
         self.next.extend(marks);
@@ -301,6 +318,7 @@ impl Sending {
 
 pub(super) struct Receiving {
     flow: Option<Incoming>,
+    warmup_ns: u64,
     interval_ns: u64,
 }
 
@@ -314,7 +332,7 @@ impl Receiving {
             merging: false,
         };
         let flow = Incoming::new(plan, habits, setup, &Around(&Cell::new(None)));
-        Self { flow: Some(flow), interval_ns: plan.interval.0 }
+        Self { flow: Some(flow), warmup_ns: plan.warmup.0, interval_ns: plan.interval.0 }
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
@@ -331,12 +349,10 @@ impl Receiving {
             socket_drops: None,
         };
         let around = Around(&shared.origin_ns);
-        let (_, ours) = flow.on_message(&message, shared.begin_ns, &around);
+        let (warm, ours) = flow.on_message(&message, shared.running(), &around);
         flow.on_read(now_ns);
         if ours {
-            shared.heard_ns = Some(now_ns);
-            shared.arrived = shared.arrived.saturating_add(bytes.len() as u64);
-            shared.moved = shared.moved.saturating_add(bytes.len() as u64);
+            shared.take(bytes.len() as u64, warm, now_ns);
         }
         ours
     }
@@ -344,10 +360,11 @@ impl Receiving {
     fn step(&mut self, now_ns: u64, stream: u16, shared: &mut Shared) -> Step {
         let Some(flow) = &mut self.flow else { return Step::Wait(None) };
         let around = Around(&shared.origin_ns);
-        if let Some(begin_ns) = shared.begin_ns {
+        let begun = shared.running();
+        if let Some(begin_ns) = begun {
             flow.begin(begin_ns, &around);
         }
-        flow.on_idle(now_ns, shared.begin_ns, &around);
+        flow.on_idle(now_ns, begun, &around);
         if let Some(row) = flow.row() {
             return told(stream, &row);
         }
@@ -357,7 +374,7 @@ impl Receiving {
         let sent = shared.peer_sent.get(&stream).copied();
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
         if flow.is_complete(sent) || drained {
-            flow.end_warmup(shared.begin_ns, &around);
+            flow.end_warmup(begun, &around);
             if let Some(row) = flow.row() {
                 return told(stream, &row);
             }
@@ -365,12 +382,27 @@ impl Receiving {
             let report = flow.finish(sent, None, &around);
             return done(stream, Report::Recv(RecvReport { engine: "made up".into(), ..report }));
         }
-        let row = shared.origin_ns.get().map(|origin| {
-            let rows = (now_ns.saturating_sub(origin)) / self.interval_ns + 1;
-            origin.saturating_add(rows.saturating_mul(self.interval_ns))
-        });
-        Step::Wait(row.into_iter().chain(shared.drain_until_ns).min())
+        let warm_ns = begun.filter(|_| !flow.is_measuring());
+        let looks = looks(shared, warm_ns, (self.warmup_ns, self.interval_ns), now_ns);
+        Step::Wait(looks)
     }
+}
+
+/// When a receiver looks again though nothing comes: at the end of its rows, of its warm-up that began at `warm_ns`, and
+/// of its patience.
+pub(super) fn looks(
+    shared: &Shared,
+    warm_ns: Option<u64>,
+    (warmup_ns, interval_ns): (u64, u64),
+    now_ns: u64,
+) -> Option<u64> {
+    let row = |origin: u64| {
+        let rows = now_ns.saturating_sub(origin) / interval_ns + 1;
+        origin.saturating_add(rows.saturating_mul(interval_ns))
+    };
+    let measured = warm_ns.map(|at| at.saturating_add(warmup_ns)).filter(|at| *at > now_ns);
+    let rows = [warm_ns.map(row), measured, shared.origin_ns.get().map(row)];
+    rows.into_iter().flatten().chain(shared.drain_until_ns).min()
 }
 
 pub(super) fn done(stream: u16, report: Report) -> Step {

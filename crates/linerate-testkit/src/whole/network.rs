@@ -39,15 +39,22 @@ impl Network {
     }
 }
 
-/// What happened to the measured datagrams of one stream.
+/// A datagram of a stream's data.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbered {
+    measured: bool,
+    number: u64,
+}
+
+/// What happened to the datagrams of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Entered the network.
     pub sent: u64,
     /// Of the warm-up, entered the network …
     pub warm_sent: u64,
-    /// … and were taken, copies too.
-    pub warm_taken: u64,
+    /// … and were taken.
+    pub warm_delivered: BTreeSet<u64>,
     /// Numbers of those that a receiver took.
     pub delivered: BTreeSet<u64>,
     /// Taken a second time.
@@ -61,12 +68,21 @@ pub struct Truth {
 }
 
 impl Truth {
+    /// The next datagram that enters the network, of the warm-up or measured.
+    pub(super) fn send(&mut self, measured: bool) -> Numbered {
+        let of = if measured { &mut self.sent } else { &mut self.warm_sent };
+        let number = *of;
+        *of += 1;
+        Numbered { measured, number }
+    }
+
     /// A datagram that a receiver took.
-    pub(super) fn deliver(&mut self, number: Option<u64>) {
-        let Some(number) = number else {
-            self.warm_taken += 1;
+    pub(super) fn deliver(&mut self, taken: Numbered) {
+        let Numbered { measured, number } = taken;
+        if !measured {
+            self.warm_delivered.insert(number);
             return;
-        };
+        }
         let was_overtaken = self.delivered.last().is_some_and(|last| number < *last);
         let is_new = self.delivered.insert(number);
         self.doubled += u64::from(!is_new);

@@ -212,9 +212,7 @@ impl Answering {
     }
 
     pub(super) fn hear(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
-        shared.heard_ns = Some(now_ns);
-        shared.arrived = shared.arrived.saturating_add(bytes);
-        shared.moved = shared.moved.saturating_add(bytes);
+        shared.take(bytes, false, now_ns);
         self.partial += bytes;
         self.due += self.partial / u64::from(self.rr.request.max(1));
         self.partial %= u64::from(self.rr.request.max(1));
@@ -222,9 +220,7 @@ impl Answering {
     }
 
     pub(super) fn hear_datagram(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
-        shared.heard_ns = Some(now_ns);
-        shared.arrived = shared.arrived.saturating_add(bytes.len() as u64);
-        shared.moved = shared.moved.saturating_add(bytes.len() as u64);
+        shared.take(bytes.len() as u64, false, now_ns);
         self.numbers.extend(number(bytes));
         true
     }

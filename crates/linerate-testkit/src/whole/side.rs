@@ -129,7 +129,7 @@ impl Shared {
     pub(super) fn seen(&self, now_ns: u64) -> Seen {
         Seen {
             arrived: self.arrived,
-            received: self.arrived,
+            received: self.received,
             moved: self.moved,
             data_silence_ns: self.heard_ns.map_or(u64::MAX, |at| now_ns.saturating_sub(at)),
             ran_ns: u64::MAX,

@@ -20,6 +20,7 @@ pub enum Counters {
 
 impl Counters {
     /// Bytes of the header.
+    #[inline]
     pub const fn header_bytes(self) -> usize {
         match self {
             Self::Bits32 => 12,

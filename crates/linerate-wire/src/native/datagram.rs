@@ -52,6 +52,7 @@ const WARMUP: u32 = 0x8000;
 const POSITION: u32 = 0x100;
 
 impl Place {
+    #[inline]
     fn bits(self) -> u32 {
         u32::from(self.stream) << 16
             | if self.warmup { WARMUP } else { 0 }
@@ -59,6 +60,7 @@ impl Place {
             | u32::from(self.train.get() - 1)
     }
 
+    #[inline]
     fn from_bits(bits: u32) -> Self {
         Self {
             stream: (bits >> 16) as u16,
@@ -71,6 +73,7 @@ impl Place {
 
 /// 32 bits over the header's fields: one 64 x 64 bit multiplication, folded. Finds damage, not
 /// forgery; forgers do not know the token.
+#[inline]
 fn check(token: u64, number: u64, sent_ns: u64, place: u32) -> u32 {
     // Odd constants with even bit density: the golden ratio and the square root of two, as in
     // splitmix and SHA-2; they keep small numbers from making a factor zero.

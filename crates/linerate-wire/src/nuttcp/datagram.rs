@@ -26,6 +26,7 @@ pub const fn end(number: u8) -> [u8; 4] {
 }
 
 /// Whether a datagram is none of data.
+#[inline]
 pub const fn is_control(datagram: &[u8]) -> bool {
     datagram.len() <= CONTROL_BYTES
 }
@@ -41,12 +42,14 @@ pub fn is_end(datagram: &[u8]) -> bool {
 }
 
 /// Bytes that were sent up to the end of this datagram, in the byte order of this host.
+#[inline]
 pub fn sent(datagram: &[u8]) -> Option<u64> {
     let bytes = datagram.get(SENT_AT..)?.first_chunk()?;
     Some(u64::from_ne_bytes(*bytes))
 }
 
 /// Writes it; does nothing if there is no room.
+#[inline]
 pub fn write_sent(sent: u64, datagram: &mut [u8]) {
     if let Some(place) = datagram.get_mut(SENT_AT..).and_then(<[u8]>::first_chunk_mut) {
         *place = sent.to_ne_bytes();
@@ -89,6 +92,7 @@ impl Turn {
     /// The number in its stream, from 0, of a datagram when the next one in order would have `expected`: what was read
     /// of it may be in the other byte order, and the nearest is meant. Nothing where it is not the end of a datagram of
     /// `size` bytes in either.
+    #[inline]
     pub fn number(self, sent: u64, size: u32, expected: u64) -> Option<u64> {
         let size = u64::from(size).max(1);
         let of = |sent: u64| {

@@ -111,7 +111,7 @@ pub async fn connect(all: Vec<Credentials>, length: Duration) -> Arc<AtomicU64> 
         connecting.spawn(async move {
             let _place = room.acquire_owned().await.expect("it stays open");
             let broker = patiently(|| Broker::connect(&credentials)).await;
-            let mut told = patiently(|| broker.told()).await;
+            let mut told = patiently(|| broker.orders()).await;
             let mut host = Host { broker, length, epoch: 0, prepared: None, twice };
             tokio::spawn(async move {
                 while let Some((order, asker)) = told.next().await {
