@@ -86,6 +86,7 @@ fn healthy() -> HostDetails {
         ("net.core.netdev_budget_usecs", "2000"),
         ("net.core.netdev_max_backlog", "1000"),
         ("net.ipv4.ip_forward", "0"),
+        ("net.ipv6.conf.all.forwarding", "0"),
         ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
         ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
         ("net.ipv4.tcp_congestion_control", "cubic"),
@@ -239,6 +240,12 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
     ("offload.gro", 0, 0, Warning, |h| off(h, &["rx-gro"])),
     ("offload.udp-gro-forwarding", 0, 0, Note, |h| {
         set(h, "net.ipv4.ip_forward", "1");
+        let Fact::Known(features) = &mut h.device.features else { panic!("features") };
+        let name = "rx-udp-gro-forwarding".into();
+        features.push(Feature { name, on: false, changeable: Some(true), refused: false });
+    }),
+    ("offload.udp-gro-forwarding", 0, 0, Note, |h| {
+        set(h, "net.ipv6.conf.all.forwarding", "1");
         let Fact::Known(features) = &mut h.device.features else { panic!("features") };
         let name = "rx-udp-gro-forwarding".into();
         features.push(Feature { name, on: false, changeable: Some(true), refused: false });

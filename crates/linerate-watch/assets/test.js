@@ -93,7 +93,7 @@
     ["on the path", (flow) => flow.receiver?.lost_path],
     ["receive buffers", (flow) => flow.receiver?.dropped_receiver],
     ["one of these two", (flow) => flow.receiver?.unattributed],
-    ["refused by the sending host", (flow) => flow.sender?.refused_locally],
+    ["local send errors", (flow) => flow.sender?.refused_locally],
     ["retransmitted segments", (flow) => flow.sender?.tcp?.retransmits],
   ];
   const lost = () => {
@@ -188,12 +188,15 @@
 
   const words = (told) => {
     for (const [id, text] of Object.entries(told)) at(id).textContent = text;
+    // The answer knows more.
+    if (over) at("so-far").textContent = "";
     at("answer").hidden = at("answer").textContent === "";
     if (told.title) document.title = told.title;
   };
   const source = listen(
     () => {
       [record, rows, cores, over] = [undefined, [], {}, false];
+      at("so-far").textContent = "";
       say("waiting for the test");
     },
     {
@@ -205,6 +208,7 @@
         source.close();
         record = line.record;
         if (record.intervals.length > 0) rows = record.intervals;
+        at("so-far").textContent = "";
         say("the test is over: " + record.status, record.status === "complete" ? "good" : "bad");
         at("error").textContent = record.error ? record.error.what + ": " + record.error.why : "";
       },

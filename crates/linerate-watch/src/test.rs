@@ -7,6 +7,7 @@ mod rate;
 use linerate_model::activity::CoreActivity;
 use linerate_model::record::{Interval, RunRecord, Verdict};
 use linerate_model::sample::HostSample;
+use linerate_report::run::words;
 
 use flows::Lost;
 
@@ -95,6 +96,15 @@ impl TestView {
     /// What limits it so far.
     pub fn judge(&mut self, verdict: Option<Verdict>) {
         self.verdict = verdict;
+    }
+
+    /// That in words.
+    pub fn so_far(&self) -> String {
+        let Some(verdict) = &self.verdict else {
+            return "so far: too little is known for a verdict".to_owned();
+        };
+        let because = verdict.because.first().map(|because| format!(": {because}"));
+        format!("so far {}{}", words::headline(verdict.limit), because.unwrap_or_default())
     }
 
     /// A key asks for another rate: the new one in bit/s, or nothing, and in words why not.

@@ -42,6 +42,9 @@ pub fn run(asked: Asked, show: Show, look: Look) -> Result<Exit, ErrorRecord> {
     }
     let mut running = show.watch.then(|| begin_watching(&mut request, &mut screen, look)).flatten();
     at.iter().for_each(|at| running.note(at));
+    if let (Some(_), Some(page)) = (&running, &mut page) {
+        page.leave_verdict();
+    }
     let mut all = ((running, page), screen);
     let record = linerate_runner::run(&request, &mut all, &stop);
     let ((running, mut page), mut screen) = all;

@@ -17,6 +17,8 @@ use linerate_model::sample::HostSample;
 use linerate_runner::Cidr;
 use linerate_runner::random::random;
 use linerate_session::observer::Observer;
+use linerate_session::verdict::so_far;
+use linerate_watch::test::TestView;
 use linerate_watch::web::events::{self, History, PageEvent};
 use linerate_watch::web::http::{self, Asked, Request, Token};
 use linerate_watch::web::page::Html;
@@ -108,10 +110,17 @@ pub struct Web {
     /// Until it is served.
     door: Option<Door>,
     thread: Option<JoinHandle<()>>,
+    /// Of a test whose rate nobody changes: what its verdict so far is made of.
+    view: Option<Box<TestView>>,
     ended: bool,
 }
 
 impl Web {
+    /// A screen beside it changes the test's rate, and has the verdict so far alone.
+    pub fn leave_verdict(&mut self) {
+        self.view = None;
+    }
+
     /// Takes the port of a page that is the same for everybody.
     pub fn bind(at: WebAddress, page: &Html) -> Result<Self, ErrorRecord> {
         let page = http::page(page.as_str());
@@ -163,7 +172,14 @@ impl Web {
         let words = format!("{what} {are} at http://{local}/{path}{others}");
         let feed = Arc::new(Feed::new());
         let door = Door { listener, behind, feed: Arc::clone(&feed), allow: Vec::new() };
-        Ok(Self { feed, words, door: Some(door), thread: None, ended: false })
+        Ok(Self {
+            feed,
+            words,
+            door: Some(door),
+            thread: None,
+            view: Some(Box::default()),
+            ended: false,
+        })
     }
 
     /// Where it is, for the user alone.
@@ -212,6 +228,9 @@ impl Drop for Web {
 impl Observer for Web {
     fn start(&mut self, record: &RunRecord) {
         events::start(record).into_iter().for_each(|told| self.feed.tell(told));
+        if let Some(view) = &mut self.view {
+            view.start(record);
+        }
     }
 
     fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
@@ -220,6 +239,12 @@ impl Observer for Web {
 
     fn interval(&mut self, interval: &Interval) {
         self.feed.tell(events::interval(interval));
+        if let Some(view) = &mut self.view {
+            view.interval(interval);
+            let verdict = view.judged().and_then(|(record, rows, bps)| so_far(record, rows, bps));
+            view.judge(verdict);
+            self.feed.tell(events::so_far(view.so_far()));
+        }
     }
 
     fn note(&mut self, text: &str) {

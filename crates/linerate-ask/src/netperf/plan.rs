@@ -95,7 +95,8 @@ impl Line {
             (true, None) if !self.udp => block(defaults.tcp_receive),
             _ => self.send_size(defaults),
         };
-        let rate = self.rate(size)?;
+        // netperf paces what it sends itself, and receives as it comes.
+        let rate = if receives { None } else { self.rate(size)? };
         Ok(if self.udp {
             // Of what it receives the server decides.
             let size = if receives { UDP_BYTES } else { size };

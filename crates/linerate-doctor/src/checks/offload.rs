@@ -114,7 +114,9 @@ fn word(short: &str) -> &str {
 
 fn udp_gro_forwarding(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let feature = "rx-udp-gro-forwarding";
-    if case.is_local() || case.number("net.ipv4.ip_forward")? == 0 {
+    // A host without IPv6 forwards none of it.
+    let forwards_v6 = case.number("net.ipv6.conf.all.forwarding").is_ok_and(|on| on > 0);
+    if case.is_local() || (!forwards_v6 && case.number("net.ipv4.ip_forward")? == 0) {
         return Ok(None);
     }
     let nic = case.nic()?;

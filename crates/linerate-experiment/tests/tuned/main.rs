@@ -12,13 +12,17 @@ use linerate_stats::offline::power::pairs_needed;
 const WIDTH: f64 = 0.02;
 /// Seconds of a trial.
 const TRIAL_S: f64 = 1.3;
-/// Seeds of each host in a usual run; `LINERATE_SEEDS=200` for all.
+/// Seeds of each host in a usual run …
 const FEW: u64 = 6;
+/// … and where there is time; `LINERATE_SEEDS` names another number.
+const MANY: u64 = 200;
 /// Names of the hosts on which nothing is better than the default by what matters.
 const FLAT: [&str; 4] = ["flat", "flat, drifts", "flat, boots", "nearly flat"];
 
 fn seeds() -> u64 {
-    std::env::var("LINERATE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW)
+    let asked = std::env::var("LINERATE_SEEDS").ok().and_then(|n| n.parse().ok());
+    let long = std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1");
+    asked.unwrap_or(if long { MANY } else { FEW })
 }
 
 fn tune(host: &Host, seed: u64) -> (Found, f64) {

@@ -97,6 +97,7 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_budget_usecs",
     "net.core.netdev_max_backlog",
     "net.ipv4.ip_forward",
+    "net.ipv6.conf.all.forwarding",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
     "net.ipv4.udp_mem",

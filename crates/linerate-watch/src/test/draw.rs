@@ -7,7 +7,6 @@ use linerate_model::record::{CpuFigures, Interval, PlanRecord, RunRecord};
 use linerate_report::clean::clean;
 use linerate_report::number;
 use linerate_report::run::view::Head;
-use linerate_report::run::words;
 use linerate_report::style::wrap;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -224,12 +223,7 @@ impl TestView {
     }
 
     fn draw_verdict(&self, page: &mut Page<'_>, look: Look) {
-        let words = self.verdict.as_ref().map(|verdict| {
-            let because = verdict.because.first().map(|because| format!(": {because}"));
-            format!("so far {}{}", words::headline(verdict.limit), because.unwrap_or_default())
-        });
-        let words = words.unwrap_or_else(|| "so far: too little is known for a verdict".to_owned());
-        let lines = wrap(&clean(&words), usize::from(page.width()), "  ");
+        let lines = wrap(&clean(&self.so_far()), usize::from(page.width()), "  ");
         for line in lines.iter().take(usize::from(page.left().min(VERDICT_ROWS))) {
             page.text(line, look.title());
         }

@@ -25,6 +25,8 @@ pub enum Keep {
     Row,
     /// What hosts do: the newest.
     Hosts,
+    /// What limits a test so far: the newest.
+    SoFar,
     /// Of a server: until that test is over.
     Running(Box<ServedTest>),
     /// That test is over: the newest hundred.
@@ -45,7 +47,7 @@ impl Keep {
             Self::Head => 64,
             Self::Running(_) => usize::MAX,
             Self::Row => 1_200,
-            Self::Hosts | Self::Look => 1,
+            Self::Hosts | Self::SoFar | Self::Look => 1,
             Self::Ended(_) | Self::Refused | Self::Other => 100,
         }
     }
@@ -72,16 +74,19 @@ impl PageEvent {
 }
 
 /// Words that stand in the page at the places of these names.
-fn words(words: &[(&str, String)]) -> PageEvent {
+fn words(keep: Keep, words: &[(&str, String)]) -> PageEvent {
     let words: BTreeMap<&str, &String> = words.iter().map(|(at, text)| (*at, text)).collect();
-    PageEvent::new(Keep::Head, Some("words"), json::line(&words))
+    PageEvent::new(keep, Some("words"), json::line(&words))
 }
 
 /// Both ends of a test have agreed.
 pub fn start(record: &RunRecord) -> [PageEvent; 2] {
     let head = Head::new(record);
     let named = [("title", head.title), ("summary", head.summary), ("hosts", head.hosts)];
-    [words(&named), PageEvent::new(Keep::Head, None, json::line(&RunLine::Start { record }))]
+    [
+        words(Keep::Head, &named),
+        PageEvent::new(Keep::Head, None, json::line(&RunLine::Start { record })),
+    ]
 }
 
 /// An interval is over.
@@ -100,7 +105,12 @@ pub fn hosts(client: Option<&HostSample>, server: Option<&HostSample>) -> PageEv
 
 /// Something worth a line.
 pub fn note(text: &str) -> PageEvent {
-    words(&[("note", text.to_owned())])
+    words(Keep::Head, &[("note", text.to_owned())])
+}
+
+/// What limits it so far, in words.
+pub fn so_far(text: String) -> PageEvent {
+    words(Keep::SoFar, &[("so-far", text)])
 }
 
 /// The test is over: the answer in words, then the whole record.
@@ -108,7 +118,7 @@ pub fn end(record: &RunRecord) -> [PageEvent; 2] {
     let table = Table::new(record, PLAIN.room);
     let answer = ending(&Ending::new(record, &table), &table, PLAIN, Detail::Headline);
     let end = RunLine::End { record: Some(record), error: None };
-    [words(&[("answer", answer)]), PageEvent::new(Keep::Head, None, json::line(&end))]
+    [words(Keep::Head, &[("answer", answer)]), PageEvent::new(Keep::Head, None, json::line(&end))]
 }
 
 /// A fleet's file says something else at this look: of these pairs, by their places in the document.

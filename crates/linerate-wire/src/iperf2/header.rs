@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use super::{put, word};
 
-/// As this end writes it: the form of release 2.2, which all releases since 2.0.13 understand.
+/// As this end writes it: the form of release 2.2, which all releases since 2.0.13 understand by their sources.
 pub const HEADER_BYTES: usize = 64;
 /// Without an extension, as releases before 2.0.10 send it.
 const BASE_BYTES: usize = 24;

@@ -1,4 +1,4 @@
-//! iperf 2's protocol, as its releases 2.0.13 to 2.2 speak it. Another program than iperf3; the two do not
+//! iperf 2's protocol, as its releases 2.0.13 to 2.2 speak it by their sources; 2.1.8 and 2.2.1 are run. Another program than iperf3; the two do not
 //! understand each other.
 //!
 //! There is no control connection: what a test is, its first bytes say ([`Header`]), over TCP at the start of

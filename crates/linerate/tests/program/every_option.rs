@@ -64,6 +64,7 @@ const NETPERF_PACED: &[Row] = &[
     ("-b", "-t UDP_STREAM -l 1 -b 5 -w 10 -- -m 1000"),
     ("-b", "-t UDP_STREAM -l 1 -b 5 -- -m 1000"),
     ("-w", "-t TCP_STREAM -l 1 -b 5 -w 10000us -- -m 1000"),
+    ("-b", "-t TCP_MAERTS -l 1 -b 5 -w 10"),
 ];
 
 const NUTTCP: &[Row] = &[

@@ -325,7 +325,7 @@ fn a_networks_budget_holds_for_clients_of_every_dialect() {
     write(&in_hours(-2, 2));
     let args = ["--all-dialects", "--budgets", &budgets, "--audit-log", &audit];
     let server = Server::start(None, &args);
-    let names = ["native", "iperf3", "iperf2", "netperf"];
+    let names = ["native", "iperf3", "iperf2", "netperf", "nuttcp"];
     let line = |name: &'static str, time: &'static str| {
         // On their own ports, which are free in a network of one's own.
         let own = ["-p".to_owned(), server.port.to_string()];

@@ -272,7 +272,7 @@ fn a_fleets_file_is_scraped_and_silence_is_no_zero() {
         ("missing_results", 12.0 + 4.0),
         ("running", 1.0),
         ("tests", 0.0),
-        ("told{of=\"links\"}", 1.0),
+        ("judged{of=\"links\"}", 1.0),
     ] {
         assert_eq!(sample(&now, &format!("linerate_fleet_{name}")), Some(value), "{name}: {now}");
     }

@@ -232,7 +232,7 @@ fn a_test_is_told_while_it_runs_and_its_record_is_the_last_event() {
     shown.interrupt();
     let words = loop {
         let (name, data) = events.next().expect("the answer");
-        if name == "words" && data["note"].is_null() {
+        if name == "words" && !data["answer"].is_null() {
             break data;
         }
     };
@@ -481,7 +481,8 @@ if (location.hash) frame.style.width = location.hash.slice(1) + "px";
 frame.onload = async () => {
   const [page, window] = [frame.contentDocument, frame.contentWindow];
   const ready = () => page.querySelectorAll("tbody tr").length >= 2
-    && !page.body.innerText.includes("No host reports its cores");
+    && !page.body.innerText.includes("No host reports its cores")
+    && page.getElementById("so-far")?.textContent !== "";
   while (!ready()) await new Promise((done) => setTimeout(done, 100));
   document.querySelector("output").textContent = JSON.stringify({
     state: page.getElementById("state").textContent, width: frame.clientWidth,
@@ -540,7 +541,9 @@ fn a_browser_shows_a_running_test_wide_narrow_and_dark() {
         let state = view["state"].as_str().expect("words");
         assert!(state.starts_with("running: ") && state.ends_with(" of 600 s"), "{view}");
         let text = view["text"].as_str().expect("words");
-        for part in ["linerate udp --local", "forward: received", "reverse: jitter", "steal"] {
+        for part in
+            ["linerate udp --local", "forward: received", "reverse: jitter", "steal", "so far"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(view["bars"].as_u64() >= Some(1), "{view}");
@@ -595,6 +598,7 @@ fn a_browser_draws_a_test() {
     record.title = Some("<b id=taken>x</b>".to_owned());
     let mut told: Vec<_> = events::start(&record).into();
     told.extend(record.intervals.iter().map(events::interval));
+    told.push(events::so_far("so far: nobody knows".to_owned()));
     told.extend(events::end(&record));
     let told: String = told.iter().map(|told| &*told.text).collect();
     let address = framed(DRAWN, move |path, stream| {
@@ -616,6 +620,7 @@ fn a_browser_draws_a_test() {
     ] {
         assert!(dom.contains(part), "{part}: {dom}");
     }
-    // The record's totals, not the sum of rows.
+    // The record's totals, not the sum of rows; its verdict, not the one so far.
     assert!(dom.contains("data-head=\"reverse\">30</td>"), "{dom}");
+    assert!(!dom.contains("so far: nobody knows"), "{dom}");
 }
