@@ -17,10 +17,12 @@ use linerate_runner::server::{Event, Options};
 use linerate_runner::signals::Stop;
 use linerate_testkit::peer::native::Peer;
 use linerate_testkit::runnable::runnable;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::proven::{KEY, session, with_key};
-use crate::support::{MS, Served, lasting, little, reverse, rr, tcp, udp};
+use crate::support::{
+    Fate, MS, Served, Who, between, bits, lasting, listener, little, reverse, rr, tcp, udp,
+};
 
 /// What this process is asked to be, by which program, and with which arguments.
 const PROGRAM: &str = "LINERATE_TEST_PROGRAM";
@@ -296,6 +298,43 @@ fn a_controllers_test_ends_at_the_owners_limits() {
     let test = towards(far.at.port(), false, plan);
     let error = refused(host(server.at).expect("let in").run_test(&test), "policy");
     assert!(error.why.contains("MiB of memory"), "{error:?}");
+}
+
+/// The rate that a message's plan asks for.
+fn paced(message: &mut Value, rate: &Value) {
+    match message {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member.get_mut("rate").filter(|_| name == "tcp") {
+                    Some(asked) => *asked = rate.clone(),
+                    None => paced(member, rate),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|one| paced(one, rate)),
+        _ => {}
+    }
+}
+
+/// The other server sends as fast as it can, and each end believes that 50 Mbit/s were asked for.
+#[test]
+fn a_controllers_test_is_cut_where_more_arrives_than_the_owner_allows() {
+    let far = Served::start(Options::default());
+    let (listening, at) = listener();
+    between(listening, far.at, |who, _, body: &[u8]| {
+        let mut message = serde_json::from_slice(body).expect("JSON");
+        let rate = if who == Who::Client { Value::Null } else { json!(50_000_000) };
+        paced(&mut message, &rate);
+        Fate::Frames(vec![message.to_string().into_bytes()])
+    });
+    let scratch = Scratch::new("fast");
+    let agent = Some(scratch.options(false, None));
+    let server = Served::start(Options { agent, max_rate: bits(60_000_000), ..with_key() });
+    let test = towards(at.port(), false, reverse(lasting(60_000, tcp())));
+    let record = host(server.at).expect("let in").run_test(&test).expect("a record");
+    let error = record.error.expect("it was ended");
+    let fast = error.why.contains("more arrived than this server's --max-rate");
+    assert!(fast && error.kind.name() == "policy", "{error:?}");
 }
 
 /// One that reads nothing is waited for by nobody who ends.

@@ -334,14 +334,17 @@ fn rights_say_what_a_key_is_good_for() {
     let (_, may) = hand.facts().expect("facts");
     assert!(may.settings && may.commands && may.reboot, "{may:?}");
     assert_eq!(hand.run_command(&command).expect("an outcome").code, Some(0));
-    // What it loses while it is here it has no more, and its session ends with its key.
+    // What it loses while it is here it has no more, and its session ends at the next look; another ends with its key.
     let text = kept.text();
     kept.write(&text.replace("[\"settings\"]", "[\"control\"]"));
     let error = hand.run_command(&command).expect_err("refused");
     assert!(error.why.contains("`settings`"), "{error:?}");
-    kept.write(&text);
-    kept.revoke("settings");
     let ended = server.control_ended(2);
+    assert!(ended.starts_with("the key `settings` does not have the right"), "{ended}");
+    kept.write(&text);
+    let _another = host(&settings).expect("let in");
+    kept.revoke("settings");
+    let ended = server.control_ended(3);
     assert!(ended.starts_with("the key `settings` was revoked"), "{ended}");
     let deeds = server.events().into_iter().filter_map(|event| match event {
         Event::Controlled { key, text, .. } => Some((key.unwrap_or_default(), text)),

@@ -80,7 +80,8 @@ fn intervals(ms: u64, plan: TestPlan) -> TestPlan {
 fn a_sender_follows_whoever_watches_it() {
     let served = Served::start(Options::default());
     for (streams, wrap) in [(1, false), (3, false), (1, true)] {
-        let plan = intervals(50, lasting(1_200, of_rate(Some(8_000_000), udp(1_000))));
+        // Long enough for both choices where they come two seconds late.
+        let plan = intervals(50, lasting(3_000, of_rate(Some(8_000_000), udp(1_000))));
         let plan = TestPlan { streams, ..plan };
         let plan = if wrap { both(plan) } else { plan };
         let (record, hand) = watched(request(served.at, plan), &[(6, 800_000), (12, 4_000_000)]);
