@@ -6,6 +6,20 @@
 //! has a consumer of its own, since a server holds few of them (1,000 a stream from 2.15 on).
 //!
 //! JetStream is asked in its own messages (`$JS.API.…`): the client has no words for atomic batches.
+//!
+//! ```
+//! use linerate_broker::config::Server;
+//!
+//! let server = Server {
+//!     listen: "192.0.2.1:4222".parse().expect("an address"),
+//!     store: "/var/lib/nats".into(),
+//!     accounts: "/var/lib/nats/accounts".into(),
+//!     tls: None,
+//! };
+//! // What `linerate_broker::keys::found` says of who is let in comes last.
+//! let text = server.config("operator: …");
+//! assert!(text.starts_with("listen: \"192.0.2.1:4222\"") && text.ends_with("operator: …"));
+//! ```
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -2,6 +2,13 @@
 //!
 //! They share a [`Shared`] with the control side and report to it what they measured through a channel,
 //! once an interval and once at the end. Nothing in their loops locks, allocates or formats.
+//!
+//! ```
+//! use linerate_model::units::Nanos;
+//!
+//! // Four blocks of 1,000 bytes at 32 Mbit/s.
+//! assert_eq!(linerate_data::burst_time(4, 1_000, 32_000_000), Nanos(1_000_000));
+//! ```
 
 #![forbid(unsafe_code)]
 

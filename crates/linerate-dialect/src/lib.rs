@@ -3,6 +3,18 @@
 //! them; under a made-up clock a test does the same.
 //!
 //! Times are nanoseconds of one monotonic clock of this end.
+//!
+//! ```
+//! use linerate_dialect::stream::{Role, role, streams};
+//! use linerate_model::plan::{Direction, TcpPlan, Traffic, Way};
+//!
+//! // Both ways, two streams each: the client sends on the first two.
+//! let all = streams(Direction::Both, 2);
+//! let traffic = Traffic::Tcp(TcpPlan::new(1_000));
+//! let roles: Vec<Role> = all.iter().map(|id| role(&traffic, id.way, true)).collect();
+//! assert_eq!(roles, [Role::Send, Role::Send, Role::Receive, Role::Receive]);
+//! assert_eq!((all[2].stream, all[2].index, all[2].way), (2, 0, Way::Reverse));
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 

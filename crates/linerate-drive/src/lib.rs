@@ -4,6 +4,33 @@
 //! Nothing here prints. Tests, hosts and time come through traits, so that a whole experiment can
 //! be run with made-up ones (`tests/`). All of it waits in the thread that calls: tests of one
 //! experiment never overlap, and the runner has threads of its own.
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use std::time::Duration;
+//!
+//! use linerate_drive::Clock;
+//!
+//! /// Under this one an experiment's pauses pass at once.
+//! #[derive(Default)]
+//! struct MadeUp(Mutex<Duration>);
+//!
+//! impl Clock for MadeUp {
+//!     fn elapsed(&self) -> Duration {
+//!         *self.0.lock().expect("nothing fails with it")
+//!     }
+//!     fn date(&self) -> String {
+//!         "2026-01-05T12:00:00Z".into()
+//!     }
+//!     fn sleep(&self, time: Duration) {
+//!         *self.0.lock().expect("nothing fails with it") += time;
+//!     }
+//! }
+//!
+//! let clock = MadeUp::default();
+//! clock.sleep(Duration::from_secs(86_400));
+//! assert_eq!(clock.elapsed(), Duration::from_secs(86_400));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,19 @@
 //! The one place with clocks, threads and control sockets: joins the session's pure parts to the
 //! engines, at the client and at the server.
+//!
+//! ```
+//! use linerate_model::plan::{End, TestPlan, Traffic, UdpPlan};
+//! use linerate_model::record::Status;
+//! use linerate_model::units::DatagramSize;
+//! use linerate_runner::client::{Request, Target};
+//! use linerate_runner::signals::Stop;
+//!
+//! // Twenty datagrams over loopback, with a server of this process.
+//! let udp = UdpPlan::new(DatagramSize::new(1_000).expect("a size"));
+//! let plan = TestPlan { end: End::Datagrams(20), ..TestPlan::new(Traffic::Udp(udp)) };
+//! let record = linerate_runner::run(&Request::new(Target::Local, plan), &mut (), &Stop::default());
+//! assert_eq!(record.status, Status::Complete, "{:?}", record.error);
+//! ```
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

@@ -2,6 +2,16 @@
 //!
 //! Nothing here reads a clock or opens a socket; time comes in as a value. The runner joins these
 //! parts to sockets and threads, the tests to a made-up clock and a simulated link.
+//!
+//! ```
+//! use linerate_session::pacer::{Pace, Pacer};
+//!
+//! // 8 Mbit/s in datagrams of 1,000 bytes: one a millisecond.
+//! let mut pacer = Pacer::new(8_000_000, 8_000, 0, 1, 1, 100_000).expect("a rate");
+//! assert_eq!(pacer.next(0), Pace::Send { datagrams: 1, due_ns: 0 });
+//! pacer.taken(1, 0);
+//! assert_eq!(pacer.next(20), Pace::WaitUntil(1_000_000));
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 

@@ -8,6 +8,27 @@
 //!
 //! Each row carries a SHA-256 of all its columns, and a head row says how many there are. So one
 //! altered byte anywhere is either found by [`Reader::check`] or alters nothing that is read.
+//!
+//! ```
+//! use linerate_store::{Campaign, Meta, Reader};
+//!
+//! let file = std::env::temp_dir().join(format!("linerate-example-{}.db", std::process::id()));
+//! let meta = Meta {
+//!     name: "tso".into(),
+//!     plan: "# the plan's text".into(),
+//!     plan_path: "tso.toml".into(),
+//!     seed: 1,
+//!     created: "2026-01-05T12:00:00Z".into(),
+//!     version: "0.1.0".into(),
+//! };
+//! drop(Campaign::create(&file, &meta, &[])?);
+//! let reader = Reader::open(&file)?;
+//! assert_eq!(reader.meta()?, meta);
+//! assert!(reader.check().is_empty(), "no byte is altered");
+//! # drop(reader);
+//! # std::fs::remove_file(&file).expect("it was there");
+//! # Ok::<(), linerate_store::StoreError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
