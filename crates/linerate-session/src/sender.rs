@@ -87,6 +87,8 @@ pub struct Sender {
     current: SendCounts,
     total: SendCounts,
     intervals: Vec<SendInterval>,
+    /// Of these, handed out.
+    reported: usize,
     gaps: Latency,
     lateness: Latency,
     last_call_ns: Option<u64>,
@@ -115,6 +117,7 @@ impl Sender {
             current: SendCounts::default(),
             total: SendCounts::default(),
             intervals: Vec::with_capacity(intervals.unwrap_or(64).min(100_000) as usize),
+            reported: 0,
             gaps: Latency::default(),
             lateness: Latency::default(),
             last_call_ns: None,
@@ -134,9 +137,12 @@ impl Sender {
         self.thread_before = thread;
     }
 
-    /// Intervals that are over.
-    pub fn intervals(&self) -> &[SendInterval] {
-        &self.intervals
+    /// The next interval that is over, with its place, once.
+    #[inline]
+    pub fn row(&mut self) -> Option<(usize, SendInterval)> {
+        let row = *self.intervals.get(self.reported)?;
+        self.reported += 1;
+        Some((self.reported - 1, row))
     }
 
     /// Datagrams taken by the kernel so far; the next one has this number.
@@ -337,7 +343,8 @@ mod tests {
             ..TcpSample::default()
         };
         sender.roll(310, Some(sample), &Quiet);
-        let rows: Vec<_> = sender.intervals().iter().filter_map(|row| row.tcp).collect();
+        let rows: Vec<_> =
+            std::iter::from_fn(|| sender.row()).filter_map(|(_, row)| row.tcp).collect();
         let of = |field: fn(&TcpSample) -> Option<u64>| rows.iter().map(field).collect::<Vec<_>>();
         assert_eq!(of(|tcp| tcp.retransmits), [Some(7), Some(0), Some(0)]);
         assert_eq!(of(|tcp| tcp.busy_ns), [Some(300), Some(0), Some(0)]);

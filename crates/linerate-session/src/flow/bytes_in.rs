@@ -3,7 +3,7 @@
 use linerate_model::plan::TestPlan;
 use linerate_model::sample::{RecvReport, ReportedTcp};
 
-use super::{Alone, Row, warm_intervals};
+use super::{Alone, Row, Rows, warm_intervals};
 use crate::Surroundings;
 use crate::habits::Habits;
 use crate::receiver::ByteReceiver;
@@ -15,12 +15,11 @@ pub struct BytesIn {
     habits: Habits,
     warmup_ns: u64,
     account: ByteReceiver,
-    reported: usize,
+    rows: Rows,
     /// While it lasts.
     warm: Option<ByteReceiver>,
     /// Of the warm-up that is over.
     warmed: RecvReport,
-    warm_reported: usize,
 }
 
 impl BytesIn {
@@ -35,10 +34,9 @@ impl BytesIn {
             habits,
             warmup_ns,
             account: ByteReceiver::new(interval_ns, intervals, from_first_byte),
-            reported: 0,
+            rows: Rows::default(),
             warm,
             warmed: RecvReport::default(),
-            warm_reported: 0,
         }
     }
 
@@ -95,13 +93,7 @@ impl BytesIn {
     #[inline]
     pub fn row(&mut self) -> Option<Row> {
         let warm = self.warm.as_ref().map_or(&self.warmed.intervals[..], ByteReceiver::intervals);
-        if let Some(counted) = warm.get(self.warm_reported).copied() {
-            self.warm_reported += 1;
-            return Some(Row { warm: true, index: self.warm_reported - 1, counted });
-        }
-        let counted = *self.account.intervals().get(self.reported)?;
-        self.reported += 1;
-        Some(Row { warm: false, index: self.reported - 1, counted })
+        self.rows.next(warm, self.account.intervals())
     }
 
     /// Whether all has come that its sender says it sent, on a connection that outlives its data.
@@ -110,8 +102,9 @@ impl BytesIn {
         self.habits.streams_outlive && told.is_some_and(|sent| self.account.bytes() >= sent)
     }
 
-    /// The end of the stream, after [`Self::end_warmup`].
-    pub fn finish(self, around: &dyn Surroundings) -> RecvReport {
+    /// The end of the stream, and of a warm-up that it ends in.
+    pub fn finish(mut self, around: &dyn Surroundings) -> RecvReport {
+        self.end_warmup(around);
         let report = self.account.finish(around);
         let warmup = report.warmup.saturating_add(self.warmed.counts.bytes);
         RecvReport { warmup, ..report }

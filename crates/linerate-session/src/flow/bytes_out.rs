@@ -14,7 +14,6 @@ pub struct BytesOut {
     until_ns: Option<u64>,
     wanted: Option<u64>,
     account: Sender,
-    reported: usize,
 }
 
 impl BytesOut {
@@ -25,7 +24,6 @@ impl BytesOut {
             until_ns: Some(plan.warmup.0),
             wanted: None,
             account: Sender::new(plan.interval.0, Some(intervals)),
-            reported: 0,
         }
     }
 
@@ -35,7 +33,6 @@ impl BytesOut {
             until_ns: plan.duration().map(|d| d.0),
             wanted: Quota::bytes(plan, index),
             account: Sender::new(plan.interval.0, intervals),
-            reported: 0,
         }
     }
 
@@ -60,9 +57,7 @@ impl BytesOut {
     /// The next interval that is over, with its place, once.
     #[inline]
     pub fn row(&mut self) -> Option<(usize, SendInterval)> {
-        let row = *self.account.intervals().get(self.reported)?;
-        self.reported += 1;
-        Some((self.reported - 1, row))
+        self.account.row()
     }
 
     /// Most bytes that may leave at `now_ns`; absent once its time is up or all has left.

@@ -3,7 +3,7 @@
 use linerate_model::plan::TestPlan;
 use linerate_model::sample::RecvReport;
 
-use super::{Alone, Row, warm_intervals};
+use super::{Alone, Row, Rows, warm_intervals};
 use crate::Surroundings;
 use crate::habits::Habits;
 use crate::receiver::{Message, Receiver, Setup};
@@ -14,12 +14,11 @@ pub struct Incoming {
     habits: Habits,
     warmup_ns: u64,
     account: Receiver,
-    reported: usize,
+    rows: Rows,
     /// While it lasts.
     warm: Option<Receiver>,
     /// Of the warm-up that is over.
     warmed: RecvReport,
-    warm_reported: usize,
     end_said: bool,
     /// The sender has marked its end.
     ended: bool,
@@ -46,10 +45,9 @@ impl Incoming {
             habits,
             warmup_ns: plan.warmup.0,
             account: account.ending_after(plan.duration().map(|d| d.0)),
-            reported: 0,
+            rows: Rows::default(),
             warm,
             warmed: RecvReport::default(),
-            warm_reported: 0,
             end_said: false,
             ended: false,
         }
@@ -130,13 +128,7 @@ impl Incoming {
     #[inline]
     pub fn row(&mut self) -> Option<Row> {
         let warm = self.warm.as_ref().map_or(&self.warmed.intervals[..], Receiver::intervals);
-        if let Some(counted) = warm.get(self.warm_reported).copied() {
-            self.warm_reported += 1;
-            return Some(Row { warm: true, index: self.warm_reported - 1, counted });
-        }
-        let counted = *self.account.intervals().get(self.reported)?;
-        self.reported += 1;
-        Some(Row { warm: false, index: self.reported - 1, counted })
+        self.rows.next(warm, self.account.intervals())
     }
 
     /// How many datagrams the sender says in a datagram of its own that it sent, once.

@@ -26,6 +26,26 @@ pub struct Row {
     pub counted: RecvInterval,
 }
 
+/// Rows that were handed out, of a warm-up and after it.
+#[derive(Debug, Default)]
+struct Rows {
+    warm: usize,
+    measured: usize,
+}
+
+impl Rows {
+    /// The next that is over, once.
+    #[inline]
+    fn next(&mut self, warm: &[RecvInterval], measured: &[RecvInterval]) -> Option<Row> {
+        let is_warm = self.warm < warm.len();
+        let (rows, at) =
+            if is_warm { (warm, &mut self.warm) } else { (measured, &mut self.measured) };
+        let (index, counted) = (*at, *rows.get(*at)?);
+        *at += 1;
+        Some(Row { warm: is_warm, index, counted })
+    }
+}
+
 /// Surroundings in which no other stream has a say, for the account of a warm-up.
 struct Alone<'a>(&'a dyn Surroundings);
 

@@ -13,7 +13,6 @@ pub struct Outgoing {
     quota: Quota,
     account: Sender,
     pacer: Option<Pacer>,
-    reported: usize,
     /// Of the shorter datagrams that end a test by bytes.
     tails_sent: usize,
     /// When the last call ended.
@@ -48,7 +47,7 @@ pub struct Call {
 impl Outgoing {
     /// Before its start. Without a `pacer` datagrams leave as fast as the kernel takes them.
     pub fn new(quota: Quota, account: Sender, pacer: Option<Pacer>) -> Self {
-        Self { quota, account, pacer, reported: 0, tails_sent: 0, last_end_ns: 0, has_sent: false }
+        Self { quota, account, pacer, tails_sent: 0, last_end_ns: 0, has_sent: false }
     }
 
     /// The clock says `now_ns`: the last call has ended, and intervals may be over.
@@ -66,9 +65,7 @@ impl Outgoing {
     /// The next interval that is over, with its place, once.
     #[inline]
     pub fn row(&mut self) -> Option<(usize, SendInterval)> {
-        let row = *self.account.intervals().get(self.reported)?;
-        self.reported += 1;
-        Some((self.reported - 1, row))
+        self.account.row()
     }
 
     /// Whether its time is up at `now_ns`.

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 use linerate_dialect::habits::Habits;
-use linerate_dialect::stream::{DataEvent, Report, StreamId, Tick};
+use linerate_dialect::stream::{Report, StreamId};
 use linerate_model::plan::{TcpPlan, TestPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 
-use super::data::{Around, Shared, Step, done, looks, told};
+use super::data::{Around, Shared, Step, done, looks, sent_row, told};
 
 /// Without a pace a block leaves so often, in nanoseconds.
 const GAP_NS: u64 = 2_000_000;
@@ -91,14 +91,9 @@ impl Sending {
         }
         let elapsed = now_ns.saturating_sub(start_ns);
         phase.flow.look(elapsed, || None, &Around(&shared.origin_ns));
-        while let Some((index, row)) = phase.flow.row() {
-            let (index, tick) = (index as u64, Tick::Send(row));
-            match phase.warm {
-                false => return Step::Event(DataEvent::Tick(stream, index, tick)),
-                true if self.habits.warm_by_time => {
-                    return Step::Event(DataEvent::Warm(stream, index, tick));
-                }
-                true => {}
+        while let Some(row) = phase.flow.row() {
+            if !phase.warm || self.habits.warm_by_time {
+                return sent_row(stream, phase.warm, row);
             }
         }
         let most = phase.flow.most(elapsed).filter(|_| !stopped && !self.broken);
@@ -141,10 +136,7 @@ impl Sending {
             });
             let rows = rows.filter(|_| self.habits.warm_by_time).unwrap_or_default();
             return match rows.last() {
-                Some(last) => {
-                    let (index, tick) = (rows.len() as u64 - 1, Tick::Send(*last));
-                    Step::Event(DataEvent::Warm(stream, index, tick))
-                }
+                Some(last) => sent_row(stream, true, (rows.len() - 1, *last)),
                 None => self.step(now_ns, stream, shared),
             };
         }

@@ -9,7 +9,7 @@ use linerate_dialect::Over;
 use linerate_dialect::habits::Habits;
 use linerate_dialect::stream::{DataEvent, Report, Role, StreamId, Tick};
 use linerate_model::plan::{TestPlan, Traffic, UdpPlan};
-use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
+use linerate_model::sample::{RecvReport, SendInterval, SendReport, ThreadUse};
 use linerate_session::Surroundings;
 use linerate_session::flow::{Incoming, Next, Outgoing, Row, warm_intervals};
 use linerate_session::pacer::Pacer;
@@ -192,6 +192,15 @@ pub(super) fn told(stream: u16, row: &Row) -> Step {
     })
 }
 
+/// That of a sender.
+pub(super) fn sent_row(stream: u16, warm: bool, (index, row): (usize, SendInterval)) -> Step {
+    let (index, tick) = (index as u64, Tick::Send(row));
+    Step::Event(match warm {
+        true => DataEvent::Warm(stream, index, tick),
+        false => DataEvent::Tick(stream, index, tick),
+    })
+}
+
 pub(super) struct Sending {
     plan: TestPlan,
     udp: UdpPlan,
@@ -257,14 +266,9 @@ impl Sending {
             return Step::Wait(Some(phase.start_ns));
         };
         phase.flow.look(elapsed, &Around(&shared.origin_ns));
-        while let Some((index, row)) = phase.flow.row() {
-            let (index, tick) = (index as u64, Tick::Send(row));
-            match phase.warm {
-                false => return Step::Event(DataEvent::Tick(stream, index, tick)),
-                true if self.habits.warm_by_time => {
-                    return Step::Event(DataEvent::Warm(stream, index, tick));
-                }
-                true => {}
+        while let Some(row) = phase.flow.row() {
+            if !phase.warm || self.habits.warm_by_time {
+                return sent_row(stream, phase.warm, row);
             }
         }
         if stopped.is_some() {
@@ -302,8 +306,7 @@ impl Sending {
             let start_ns = phase.start_ns.saturating_add(self.plan.warmup.0);
             self.phase = self.begin(start_ns, false);
             if let Some(last) = report.intervals.last().filter(|_| self.habits.warm_by_time) {
-                let index = report.intervals.len() as u64 - 1;
-                return Step::Event(DataEvent::Warm(stream, index, Tick::Send(*last)));
+                return sent_row(stream, true, (report.intervals.len() - 1, *last));
             }
             // Who was stopped does not wait for the measured time.
             return Step::Wait(Some(if stopped.is_some() { 0 } else { start_ns }));
