@@ -190,7 +190,7 @@ impl Metric {
     }
 }
 
-/// A figure that no report has a column of and iperf3 does not tell, in the record's own unit.
+/// A figure that no report has a column of and iperf3 does not report, in the record's own unit.
 const fn metric(
     (name, unit, better): (&'static str, &'static str, Better),
     about: &'static str,

@@ -95,7 +95,7 @@ impl DoctorArgs {
         Ok(Asked { place, rate_bps: self.rate.map(BitRate::bits_per_second) })
     }
 
-    /// The test by which the far host tells of itself, and the path of its round trip and of packets with `request`
+    /// The test by which the far host reports of itself, and the path of its round trip and of packets with `request`
     /// bytes of TCP's.
     ///
     /// # Errors

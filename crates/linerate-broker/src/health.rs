@@ -1,4 +1,4 @@
-//! What a broker tells of itself.
+//! What a broker reports of itself.
 
 use linerate_model::fleet_doctor::{FleetBroker, FleetStorage, FleetStream};
 use linerate_model::record::ErrorRecord;

@@ -133,7 +133,7 @@ impl Rights {
         Self { publish, hear: vec![format!("_INBOX.{SYSTEM}.>")], answers: false }
     }
 
-    /// Of an agent: its own subjects. It can publish to nobody's inbox but in answer to what it was told. What it asks is
+    /// Of an agent: its own subjects. It can publish to nobody's inbox but in answer to an order. What it asks is
     /// always answered by a document: an empty answer, which would do much, goes nowhere.
     fn agent(name: &str) -> Self {
         let asks = format!("$JS.API.STREAM.MSG.GET.{CONFIRMED}");

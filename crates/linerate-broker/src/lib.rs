@@ -1,7 +1,7 @@
-//! A fleet by way of NATS JetStream: who holds which hosts and links, what agents are told, and their results on the
+//! A fleet by way of NATS JetStream: who holds which hosts and links, the orders to agents, and their results on the
 //! way to the store. Only this crate knows NATS.
 //!
-//! What a host is told goes by core request and reply, to a subscription of each agent; JetStream carries what has
+//! An order to a host goes by core request and reply, to a subscription of each agent; JetStream carries what has
 //! to outlast a process: leases, results, what the store has confirmed, and the last heartbeat of each agent. No agent
 //! has a consumer of its own, since a server holds few of them (1,000 a stream from 2.15 on).
 //!

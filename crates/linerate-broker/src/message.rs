@@ -1,4 +1,4 @@
-//! What coordinators and agents tell each other, as JSON.
+//! Orders of coordinators and reports of agents, as JSON.
 
 use linerate_fleet::lease::{Epoch, Term};
 pub use linerate_model::fleet_agents::Heartbeat;

@@ -1,4 +1,4 @@
-//! What agents are told and say: core messages, of which JetStream keeps the last heartbeat of each agent.
+//! Orders to agents and their reports: core messages, of which JetStream keeps the last heartbeat of each agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::walk::Stored;
 /// An agent of before its first heartbeat, or of another account, is not there.
 const NO_AGENT: &str = "`linerate fleet hosts` shows which agents are there";
 
-/// What an agent is told.
+/// An order to an agent.
 pub struct Orders(Listener);
 
 impl Orders {
@@ -56,7 +56,7 @@ pub struct Leased {
 }
 
 impl Broker {
-    /// Hears what this agent is told.
+    /// The orders to this agent, as they come.
     ///
     /// # Errors
     /// When the connection is gone.
@@ -79,7 +79,7 @@ impl Broker {
     /// # Errors
     /// What the agent says against it; `host_gone` where none of this name is connected, `timed_out` where it does not
     /// answer.
-    pub async fn tell(
+    pub async fn send_order(
         &self,
         agent: &str,
         order: &Order,

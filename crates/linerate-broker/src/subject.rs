@@ -48,7 +48,7 @@ pub(crate) fn lease(resource: &Resource) -> String {
     format!("lr.lease.{}.{}", resource.kind.name(), token(&resource.name))
 }
 
-/// What an agent is told.
+/// Orders to an agent.
 pub(crate) fn orders(agent: &str) -> String {
     format!("lr.agent.{agent}.cmd")
 }

@@ -286,7 +286,7 @@ fn run(program: &str, args: &[&str]) {
     let _ = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// Or a host that others keep busy would be told as a sender that slept.
+/// Or a host that others keep busy would be reported as a sender that slept.
 #[test]
 fn a_sender_that_comes_late_to_the_start_has_waited_for_its_core() {
     let shared = Shared::new(1);

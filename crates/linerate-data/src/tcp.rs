@@ -112,7 +112,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 }
                 let said = blocks.as_mut().and_then(|blocks| blocks.read(reader.last(bytes)));
                 if let Some(said) = said {
-                    flow.on_block_report(told(said));
+                    flow.on_block_report(block_report(said));
                 }
                 if all_came(&flow) {
                     break;
@@ -180,7 +180,7 @@ struct BlockReporter {
 }
 
 /// What blocks say is so old at most, in nanoseconds: far less than any interval, and seldom enough to cost nothing.
-const TOLD_EVERY_NS: u64 = 5_000_000;
+const REPORT_EVERY_NS: u64 = 5_000_000;
 
 impl BlockReporter {
     fn new(what: BlockReport) -> Option<Self> {
@@ -202,7 +202,7 @@ impl BlockReporter {
         if now_ns < self.again_ns {
             return;
         }
-        self.again_ns = now_ns.saturating_add(TOLD_EVERY_NS);
+        self.again_ns = now_ns.saturating_add(REPORT_EVERY_NS);
         let Some(tcp) = sample() else { return };
         let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let window_kb = tcp.cwnd_bytes.filter(|_| self.window).map(|bytes| short(bytes / 1_024));
@@ -211,7 +211,7 @@ impl BlockReporter {
     }
 }
 
-fn told(said: Said) -> ReportedTcp {
+fn block_report(said: Said) -> ReportedTcp {
     let cwnd_bytes = said.window_kb.map(|kb| u64::from(kb) * 1_024);
     ReportedTcp { retransmits: said.retransmits.into(), cwnd_bytes }
 }
@@ -262,7 +262,7 @@ impl Stream<'_> {
         start_ns: u64,
         before: &mut TcpSample,
         mut reporter: Option<BlockReporter>,
-        tell: impl Fn(usize, Tick),
+        on_tick: impl Fn(usize, Tick),
     ) {
         let (context, socket) = (self.context, self.socket);
         while self.error.is_none() {
@@ -270,7 +270,7 @@ impl Stream<'_> {
             let now = at_ns.saturating_sub(start_ns);
             flow.look(now, || row(socket, before), &context.around());
             while let Some((index, row)) = flow.row() {
-                tell(index, Tick::Send(row));
+                on_tick(index, Tick::Send(row));
             }
             // In this order: what ends in time is not late.
             let Some(most) = flow.most(now) else { break };

@@ -243,10 +243,10 @@ impl Stream<'_> {
         let (context, around) = (self.context, self.context.around());
         self.flow.end_warmup(context.shared.running(), &around);
         self.report();
-        let told = context.shared.sent(context.id.stream);
+        let reported = context.shared.sent(context.id.stream);
         RecvReport {
             unstamped: self.arrival.is_of_reading().map(str::to_owned),
-            ..self.flow.finish(told, drops, &around)
+            ..self.flow.finish(reported, drops, &around)
         }
     }
 }

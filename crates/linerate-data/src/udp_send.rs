@@ -146,7 +146,7 @@ struct Phase {
     start_ns: u64,
     warmup: bool,
     flow: Outgoing,
-    /// Its intervals are told: of a warm-up only where its users see it.
+    /// Its intervals are reported: of a warm-up only where its users see it.
     reports: bool,
     span_ns: u64,
     error: Option<String>,

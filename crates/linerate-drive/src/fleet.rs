@@ -113,7 +113,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Who is told of changes.
+/// To whom changes are reported.
 pub struct Webhook<'a> {
     /// The address.
     pub to: &'a str,
@@ -186,18 +186,18 @@ pub fn run(
     reach: &dyn Reach,
     clock: &dyn Clock,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Event<'_>),
+    on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<FleetDocument, ErrorRecord> {
     let wanted = Wanted::of(asked)?;
     let mut run = Run::new(asked, &wanted, clock, reach)?;
     for note in &wanted.notes {
-        tell(&Event::Note(note));
+        on_event(&Event::Note(note));
     }
     std::thread::scope(|scope| {
         let (done, came) = channel::<Came>();
         for time in run.results.deleted().times..asked.times as usize {
-            run.begin(time, tell);
-            run.measure_all(scope, (&done, &came), stop, tell);
+            run.begin(time, on_event);
+            run.measure_all(scope, (&done, &came), stop, on_event);
             if stop.seen() || run.failed.is_some() {
                 break;
             }

@@ -167,12 +167,12 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// One that goes on after `highest`, of which it was told before.
+    /// One that goes on after `highest`, which it had before.
     pub fn after(highest: Epoch) -> Self {
         Self { highest, closes_ns: None }
     }
 
-    /// The highest epoch that it was told of.
+    /// The highest epoch that it had.
     pub fn highest(&self) -> Epoch {
         self.highest
     }

@@ -1,4 +1,4 @@
-//! What a host has, as an agent of a fleet tells it: its clock, and its interfaces.
+//! What a host has, as an agent of a fleet reports it: its clock, and its interfaces.
 //!
 //! Only reads, as all facts. Interfaces are those of the calling thread's network namespace.
 

@@ -27,7 +27,7 @@ pub fn trouble(local: IpAddr) -> Option<String> {
 }
 
 /// Whether an address by which others see this host is one of its own. Nothing for loopback, which says nothing of
-/// others, and where the kernel tells no addresses.
+/// others, and where the kernel reports no addresses.
 pub fn is_own(seen: IpAddr) -> Option<bool> {
     let seen = seen.to_canonical();
     let interfaces = getifaddrs().ok()?;

@@ -44,7 +44,7 @@ pub struct DoctorDocument {
     pub proof: Option<Proof>,
     /// This host.
     pub here: HostDetails,
-    /// The far host, as far as its server tells.
+    /// The far host, as far as its server reports.
     pub far: Option<HostDetails>,
 }
 

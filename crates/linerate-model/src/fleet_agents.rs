@@ -20,7 +20,7 @@ pub struct Heartbeat {
     pub boot_id: Option<String>,
     /// Host name or address at which others reach this host.
     pub address: String,
-    /// Highest lease that it was told of.
+    /// Highest lease that it was given.
     pub epoch: u64,
     /// Results that no store has confirmed.
     pub waiting: u64,

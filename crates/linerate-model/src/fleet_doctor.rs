@@ -39,7 +39,7 @@ pub struct FleetFacts {
     pub agents: Vec<FleetAgent>,
 }
 
-/// A broker, as far as it tells.
+/// A broker, as far as it reports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetBroker {
     /// Where this program connects to.

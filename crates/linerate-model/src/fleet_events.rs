@@ -126,7 +126,7 @@ pub enum FleetEvent {
 pub enum RefusalGround {
     /// Its owner does not allow it.
     Policy,
-    /// The lease is not later than all before it, is over, or was never told.
+    /// The lease is not later than all before it, is over, or was never given.
     Lease,
     /// Somebody without the token of the test.
     Token,

@@ -1,4 +1,4 @@
-//! What a file of a fleet's results says at a moment, test by test: what the page of `fleet serve` tells beside the
+//! What a file of a fleet's results says at a moment, test by test: what the page of `fleet serve` reports beside the
 //! document.
 
 use crate::fleet::FleetDocument;

@@ -522,7 +522,7 @@ pub fn share(total: u64, streams: u16, index: u16) -> u64 {
 }
 
 /// Where what both ends run is less than, or other than, what was asked. Part of the message and of the record, and in
-/// neither is there one: what cannot be had is refused, or told by a doubt.
+/// neither is there one: what cannot be had is refused, or reported by a doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cut {
     /// What: `duration`, `window`, `engine`, `feature` …

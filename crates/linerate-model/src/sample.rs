@@ -410,7 +410,7 @@ pub struct RecvInterval {
     pub thread: ThreadUse,
     /// What the sender said in the stream of its connection (TCP from nuttcp's servers).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<ReportedTcp>,
+    pub reported: Option<ReportedTcp>,
 }
 
 /// What a sender over TCP says of its connection in what it sends.

@@ -283,21 +283,22 @@ mod tests {
             low: None,
             high: None,
         };
-        let (usual, told) = (Some(9.41e7), FleetAnswer::Judged);
+        let (usual, judged) = (Some(9.41e7), FleetAnswer::Judged);
         let bad = vec![host, link.clone()];
-        let found = FleetVerdict { hosts: told, links: told, usual, bad };
+        let found = FleetVerdict { hosts: judged, links: judged, usual, bad };
         insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
         bad host: c as client, 25.00 Mbit/s less than others (23.10 Mbit/s to 26.90 Mbit/s), whose median is 94.10 Mbit/s
         bad link: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
         ");
         let loss = FleetBad { worse_by: 1.171_88, low: Some(0.454_146), ..link.clone() };
         let loss = FleetBad { high: Some(1.889_6), ..loss };
-        let found = FleetVerdict { hosts: told, links: told, usual: Some(0.0), bad: vec![loss] };
+        let found =
+            FleetVerdict { hosts: judged, links: judged, usual: Some(0.0), bad: vec![loss] };
         let of_loss =
             FleetDocument { metric: "loss".into(), unit: "%".into(), ..of_four(4, found) };
         insta::assert_snapshot!(verdict(&of_loss), @"bad link: a -> b[2J, 1.172 % more than others (0.4541 % to 1.89 %), whose median is 0 %");
         let found =
-            FleetVerdict { hosts: FleetAnswer::NotApart, links: told, usual, bad: vec![link] };
+            FleetVerdict { hosts: FleetAnswer::NotApart, links: judged, usual, bad: vec![link] };
         insta::assert_snapshot!(verdict(&of_four(3, found)), @r"
         bad link, or one of its hosts: a -> b[2J, 5.000 Mbit/s less than others, whose median is 94.10 Mbit/s
         a bad host cannot be told from a bad link: that takes all pairs of 5 hosts, or of 4 --each-way

@@ -101,8 +101,8 @@ fn tables(out: &mut String, host: &HostProfile, layout: Layout, much: Much) {
     }
     table(out, PATHS.to_vec(), &host.paths, layout);
     let most = if much == Much::All { usize::MAX } else { FUNCTIONS };
-    let told = host.functions.iter().take(most).filter(|function| function.samples > 0);
-    table(out, FUNCTION.to_vec(), told, layout);
+    let shown = host.functions.iter().take(most).filter(|function| function.samples > 0);
+    table(out, FUNCTION.to_vec(), shown, layout);
 }
 
 fn table<'a, T: 'a>(

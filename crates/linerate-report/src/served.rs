@@ -156,13 +156,13 @@ mod tests {
     fn what_a_server_gave_up_is_one_line() {
         let part = Restriction::in_part("the kernel knows only some of its rules");
         let off = Restriction::off("--no-sandbox\u{1b}[2J\nfake line");
-        let told = |uid, user: Option<&str>, landlock, seccomp| {
+        let rights = |uid, user: Option<&str>, landlock, seccomp| {
             sandboxed(&Sandboxed { uid, user: user.map(Into::into), landlock, seccomp })
         };
         let lines = [
-            told(998, Some("linerate"), Restriction::on(), Restriction::on()),
-            told(0, None, part, Restriction::on()),
-            told(1000, None, Restriction::on(), off),
+            rights(998, Some("linerate"), Restriction::on(), Restriction::on()),
+            rights(0, None, part, Restriction::on()),
+            rights(1000, None, Restriction::on(), off),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
         runs as linerate (uid 998) · Landlock on · seccomp on

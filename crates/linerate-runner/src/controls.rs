@@ -92,8 +92,8 @@ mod tests {
         assert!(controls.measured_s().unwrap() < 0.0, "it warms up");
         controls.begins(clock::monotonic_ns() - 1_500_000_000);
         assert!(controls.measured_s().unwrap() >= 1.5);
-        let told = [controls.mark().unwrap(), controls.mark().unwrap()];
-        assert_eq!(told.map(|(number, _)| number), [1, 2]);
+        let marks = [controls.mark().unwrap(), controls.mark().unwrap()];
+        assert_eq!(marks.map(|(number, _)| number), [1, 2]);
         let mut events = vec![RunEvent::rate(1e9, 5), RunEvent::rate(0.25, 7)];
         controls.add_marks(&mut events);
         let kinds: Vec<_> = events.iter().map(|e| e.kind.known().copied()).collect();
@@ -101,6 +101,6 @@ mod tests {
         assert_eq!(kinds, [rate, mark, mark, rate]);
         assert!(events[1].at_s >= 1.5 && events[2].number == Some(2), "{events:?}");
         let kept = [events[1].at_s, events[2].at_s];
-        assert_eq!(told.map(|(_, at_s)| at_s), kept, "what was told is what is kept");
+        assert_eq!(marks.map(|(_, at_s)| at_s), kept, "what was said is what is kept");
     }
 }

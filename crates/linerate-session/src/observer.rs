@@ -28,7 +28,7 @@ pub trait Observer {
     /// An interval is over. In a live view; the record at the end may correct its losses downward,
     /// because a datagram that came late is not lost.
     fn interval(&mut self, _interval: &Interval) {}
-    /// What the client's host and the server's did in the interval that is told of next, as far as each is known.
+    /// What the client's host and the server's did in the interval that is reported next, as far as each is known.
     /// Reported in linerate's own dialect only.
     fn hosts(&mut self, _client: Option<&HostSample>, _server: Option<&HostSample>) {}
     /// What users of iperf3 and iperf 2 see: each stream by itself, the warm-up too. Reported in their dialects

@@ -72,7 +72,7 @@ fn stream(index: u16, percent: u64, core: u32) -> StreamOutcome {
     let row = thread(percent, 1, core);
     let all = thread(percent, 2, core);
     let send_row = SendInterval { counts: sent, thread: row, tcp: None };
-    let recv_row = RecvInterval { counts: came, jitter_ns: None, thread: row, told: None };
+    let recv_row = RecvInterval { counts: came, jitter_ns: None, thread: row, reported: None };
     let (mut all_sent, mut all_came) = (sent, came);
     all_sent.add(&sent);
     all_came.add(&came);
@@ -482,11 +482,12 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
         let client = HostSamples { total, ..HostSamples::default() };
         record(&Outcome { client, ..outcome(udp(1), vec![one]) })
     };
-    let told = |record: &RunRecord, text: &str| record.doubts.iter().any(|d| d.text.contains(text));
-    assert!(!told(&refusing(1, 5, 5), "refused"));
-    assert!(told(&refusing(1, 6, 5), "6 datagrams refused"));
-    assert!(!told(&refusing(8, 40, 5), "refused"));
-    assert!(told(&refusing(8, 41, 5), "41 datagrams refused"));
+    let doubts_say =
+        |record: &RunRecord, text: &str| record.doubts.iter().any(|d| d.text.contains(text));
+    assert!(!doubts_say(&refusing(1, 5, 5), "refused"));
+    assert!(doubts_say(&refusing(1, 6, 5), "6 datagrams refused"));
+    assert!(!doubts_say(&refusing(8, 40, 5), "refused"));
+    assert!(doubts_say(&refusing(8, 41, 5), "41 datagrams refused"));
     let mut one = stream(0, 10, 1);
     let send = one.send.as_mut().unwrap();
     for counts in [&mut send.counts, &mut send.intervals[0].counts] {
@@ -497,8 +498,8 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     let total = Some(HostSample { counters, ..HostSample::default() });
     let client = HostSamples { total, ..HostSamples::default() };
     let dropped = record(&Outcome { client, ..outcome(udp(1), vec![one.clone()]) });
-    assert!(told(&dropped, "the client's host, 5 EPERM, 2 ENOBUFS"), "{:?}", dropped.doubts);
-    assert!(!told(&dropped, "SndbufErrors"), "only ENOBUFS is among them");
+    assert!(doubts_say(&dropped, "the client's host, 5 EPERM, 2 ENOBUFS"), "{:?}", dropped.doubts);
+    assert!(!doubts_say(&dropped, "SndbufErrors"), "only ENOBUFS is among them");
     let by_errno = dropped.totals.sender.unwrap().local_send_errors;
     assert_eq!(by_errno, [("EPERM".to_owned(), 5), ("ENOBUFS".to_owned(), 2)].into());
     one.send.as_mut().unwrap().counts.refused_locally += 1;
@@ -509,9 +510,9 @@ fn what_a_sender_and_a_receiver_could_not_tell_for_certain_is_a_doubt() {
     one.recv.as_mut().unwrap().unread = 7;
     let late = outcome(udp(1), vec![one]);
     let found = record(&late);
-    assert!(told(&found, "1000 bytes") && told(&found, "up to 7 datagrams"));
+    assert!(doubts_say(&found, "1000 bytes") && doubts_say(&found, "up to 7 datagrams"));
     let foreseen = record(&Outcome { fragments: true, ..late });
-    assert!(!told(&foreseen, "1000 bytes"), "the client has said it before the test");
+    assert!(!doubts_say(&foreseen, "1000 bytes"), "the client has said it before the test");
 }
 
 #[test]

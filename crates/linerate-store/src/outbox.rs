@@ -1,4 +1,4 @@
-//! What an agent keeps until a store elsewhere has it: its results, and the highest lease that it was told of.
+//! What an agent keeps until a store elsewhere has it: its results, and the highest lease that it was given.
 //!
 //! When [`Outbox::put`] or [`Outbox::raise`] returns, it is on stable storage as a campaign's runs are.
 
@@ -119,7 +119,7 @@ impl Outbox {
         read.map_err(|e| self.unread(&e))
     }
 
-    /// The highest lease that was ever told; 0 before the first.
+    /// The highest lease that was ever given; 0 before the first.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -129,7 +129,7 @@ impl Outbox {
         epoch.map(|epoch| epoch.unwrap_or(0).unsigned_abs()).map_err(|e| self.unread(&e))
     }
 
-    /// A lease was told, so that no earlier one counts any more, also after a restart.
+    /// A lease was given, so that no earlier one counts any more, also after a restart.
     ///
     /// # Errors
     /// When it cannot be written.

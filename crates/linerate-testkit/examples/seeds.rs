@@ -309,7 +309,8 @@ fn boasts() -> Vec<ServerMessage> {
         ..Default::default()
     };
     let sent = SendInterval { counts: send_counts, thread, tcp: Some(tcp) };
-    let received = RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread, told: None };
+    let received =
+        RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread, reported: None };
     let counters = HostCounters {
         udp_in: Some(most),
         udp_receive_buffer_errors: Some(most),

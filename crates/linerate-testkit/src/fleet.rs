@@ -49,9 +49,9 @@ pub fn now(
         }),
     });
     let usual: Vec<f64> = pairs.iter().filter_map(|pair| pair.value).collect();
-    let told = FleetAnswer::Judged;
+    let judged = FleetAnswer::Judged;
     let verdict =
-        FleetVerdict { hosts: told, links: told, usual: median(&sorted(&usual)), bad: vec![] };
+        FleetVerdict { hosts: judged, links: judged, usual: median(&sorted(&usual)), bad: vec![] };
     let document = FleetDocument {
         format: 1,
         kind: "fleet".into(),

@@ -42,7 +42,7 @@ const COUNTS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Checks what must hold in every record of a test that both ends told of.
+/// Checks what must hold in every record of a test that both ends reported.
 pub fn identities(record: &Value) {
     summary_is_the_totals(record);
     assert_eq!(record["format"], 1);

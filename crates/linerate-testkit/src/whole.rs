@@ -248,7 +248,9 @@ impl<'a> World<'a> {
             Event::Datagram(to, stream, number, bytes) if !self.over(to) => {
                 self.deliver(to, stream, number, &bytes);
             }
-            Event::Word(to, stream, bytes) if !self.over(to) => self.tell(to, stream, &bytes),
+            Event::Word(to, stream, bytes) if !self.over(to) => {
+                self.deliver_control(to, stream, &bytes)
+            }
             Event::Piece(to, stream, bytes) if !self.over(to) => self.read(to, stream, bytes),
             Event::End(to, stream) if !self.over(to) => {
                 if let Some(thread) = self.side(to).threads.get_mut(&stream) {
@@ -589,7 +591,7 @@ impl<'a> World<'a> {
     }
 
     /// It is the thread's while there is one, and then the conversation's.
-    fn tell(&mut self, place: Place, stream: u16, bytes: &[u8]) {
+    fn deliver_control(&mut self, place: Place, stream: u16, bytes: &[u8]) {
         if self.side(place).threads.contains_key(&stream) {
             return self.deliver(place, stream, None, bytes);
         }

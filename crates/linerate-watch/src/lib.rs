@@ -1,7 +1,7 @@
 //! What `linerate watch` and `--watch` show on a terminal, and `--web` in a browser: from what is known to the cells of a
 //! screen, or to a page and its events.
 //!
-//! Nothing here reads a key, a clock or a file, and nothing writes to a terminal: a view is told what came and
+//! Nothing here reads a key, a clock or a file, and nothing writes to a terminal: a view is given what came and
 //! draws itself into a [`Buffer`] of any size, so that a screen can be looked at without a terminal.
 //!
 //! ```

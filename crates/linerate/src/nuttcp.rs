@@ -69,7 +69,7 @@ struct Face<'a> {
     /// Of the intervals that were shown.
     total: Carried,
     /// What a server that sends over TCP said of its connection, by interval.
-    told: VecDeque<Option<ReportedTcp>>,
+    reported: VecDeque<Option<ReportedTcp>>,
 }
 
 impl Face<'_> {
@@ -137,8 +137,8 @@ impl Face<'_> {
         let Some(span) = far.totals else { return };
         let sends = self.options.sends;
         let (bytes, seconds) = (near.carried.bytes, near.carried.seconds);
-        let told = (span.bytes, span.ns as f64 / 1e9);
-        let (bytes, seconds) = if sends { told } else { (bytes, seconds) };
+        let reported = (span.bytes, span.ns as f64 / 1e9);
+        let (bytes, seconds) = if sends { reported } else { (bytes, seconds) };
         let loss = lost(end, sends);
         let udp = loss.is_some();
         let carried = Carried {
@@ -170,11 +170,11 @@ impl Observer for Face<'_> {
             TestEvent::Start(start) => self.begin(start),
             TestEvent::End(end) => self.over(end),
             TestEvent::Rows(rows) => {
-                let told = |row: &Row| match row {
-                    Row::Recv(row) => row.told,
+                let reported = |row: &Row| match row {
+                    Row::Recv(row) => row.reported,
                     Row::Send(_) => None,
                 };
-                self.told.push_back(rows.streams.iter().find_map(told));
+                self.reported.push_back(rows.streams.iter().find_map(reported));
             }
             _ => {}
         }
@@ -182,7 +182,7 @@ impl Observer for Face<'_> {
 
     fn interval(&mut self, row: &Interval) {
         let seconds = row.end_s - row.start_s;
-        let told = self.told.pop_front().flatten();
+        let reported = self.reported.pop_front().flatten();
         // The last one may be short, and is not shown there.
         if !self.options.intervals || seconds < self.plan().interval.0 as f64 / 1e9 * 0.99 {
             return;
@@ -196,8 +196,10 @@ impl Observer for Face<'_> {
             bytes: receiver.bytes,
             seconds,
             loss: loss.map(|(lost, came)| (lost, lost.saturating_add(came))),
-            retransmits: tcp.map_or(told.map(|told| told.retransmits), |tcp| tcp.retransmits),
-            cwnd_bytes: tcp.map_or(told.and_then(|told| told.cwnd_bytes), |tcp| tcp.cwnd_bytes),
+            retransmits: tcp
+                .map_or(reported.map(|reported| reported.retransmits), |tcp| tcp.retransmits),
+            cwnd_bytes: tcp
+                .map_or(reported.and_then(|reported| reported.cwnd_bytes), |tcp| tcp.cwnd_bytes),
             sent: sender.map(|sender| sender.bytes).filter(|_| tcp.is_none()),
         };
         let add = |one: Option<u64>, more: Option<u64>| {
@@ -210,8 +212,8 @@ impl Observer for Face<'_> {
             loss: add(lost, row.loss.map(|(l, _)| l)).zip(add(all, row.loss.map(|(_, a)| a))),
             sent: add(self.total.sent, row.sent),
             // Of this end's own connection there is a total at the end alone.
-            retransmits: add(self.total.retransmits, told.map(|told| told.retransmits)),
-            cwnd_bytes: told.and_then(|told| told.cwnd_bytes),
+            retransmits: add(self.total.retransmits, reported.map(|reported| reported.retransmits)),
+            cwnd_bytes: reported.and_then(|reported| reported.cwnd_bytes),
         };
         self.print(&interval(&self.options, &row, &self.total));
     }
@@ -325,7 +327,7 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
         json: line.json,
         rtt_ns: None,
         total: Carried::default(),
-        told: VecDeque::new(),
+        reported: VecDeque::new(),
     };
     let record = linerate_runner::run(&request, &mut shown, &stop);
     if line.json {

@@ -73,7 +73,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
             audit.as_mut().zip(event.as_ref()).and_then(|(log, event)| log.write(event, &time));
         let _ = writeln!(stderr(), "{local} {words}");
         if let Some((feed, event)) = feed.as_ref().zip(event.as_ref()) {
-            feed.tell(events::server(event));
+            feed.publish(events::server(event));
         }
         if let Some(said) = said {
             let _ = writeln!(stderr(), "{local} {}", clean(&said));

@@ -103,8 +103,8 @@ fn page(command: &clap::Command) -> io::Result<String> {
 /// The day of the release that a package is made of (reproducible-builds.org/specs/source-date-epoch), or a blank where
 /// nobody says: an empty word would be left out.
 fn date() -> String {
-    let told = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
-    let day = told.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let day = epoch.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     day.map_or_else(|| " ".to_owned(), |day| day.strftime("%Y-%m-%d").to_string())
 }
 

@@ -1,8 +1,8 @@
 //! `--web` and `--metrics`: serve the page of a test or a server with its events, or figures for Prometheus, each from a
 //! thread of its own.
 //!
-//! Whoever tells something waits for nobody: it goes into a queue of bounded length, and a reader who falls behind is cut
-//! off. Its browser comes again, and is told everything from the start.
+//! Whoever publishes an event waits for nobody: it goes into a queue of bounded length, and a reader who falls behind is cut
+//! off. Its browser comes again, and gets every event from the start.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -53,7 +53,7 @@ pub struct Feed {
 
 struct State {
     history: History,
-    /// None once all is told.
+    /// None once all is published.
     news: Option<broadcast::Sender<Arc<str>>>,
 }
 
@@ -69,16 +69,16 @@ impl Feed {
     }
 
     /// Tells whoever reads; never waits for them.
-    pub fn tell(&self, told: PageEvent) {
+    pub fn publish(&self, event: PageEvent) {
         let mut state = self.lock();
         if let Some(news) = &state.news {
             // Fails where nobody reads.
-            let _ = news.send(Arc::clone(&told.text));
+            let _ = news.send(Arc::clone(&event.text));
         }
-        state.history.keep(told);
+        state.history.keep(event);
     }
 
-    /// What was told and is kept, and what will be.
+    /// What was published and is kept, and what will be.
     fn join(&self) -> (String, Option<broadcast::Receiver<Arc<str>>>) {
         let state = self.lock();
         let (kept, news) =
@@ -187,7 +187,7 @@ impl Web {
         self.words.clone()
     }
 
-    /// Where events are told.
+    /// Where events are published.
     pub fn feed(&self) -> Arc<Feed> {
         Arc::clone(&self.feed)
     }
@@ -227,34 +227,34 @@ impl Drop for Web {
 
 impl Observer for Web {
     fn start(&mut self, record: &RunRecord) {
-        events::start(record).into_iter().for_each(|told| self.feed.tell(told));
+        events::start(record).into_iter().for_each(|event| self.feed.publish(event));
         if let Some(view) = &mut self.view {
             view.start(record);
         }
     }
 
     fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
-        self.feed.tell(events::hosts(client, server));
+        self.feed.publish(events::hosts(client, server));
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.feed.tell(events::interval(interval));
+        self.feed.publish(events::interval(interval));
         if let Some(view) = &mut self.view {
             view.interval(interval);
             let verdict = view.judged().and_then(|(record, rows, bps)| so_far(record, rows, bps));
             view.judge(verdict);
-            self.feed.tell(events::so_far(view.so_far()));
+            self.feed.publish(events::so_far(view.so_far()));
         }
     }
 
     fn note(&mut self, text: &str) {
-        self.feed.tell(events::note(text));
+        self.feed.publish(events::note(text));
     }
 
     fn end(&mut self, record: &RunRecord) {
         // Reported by the runner, and once more by who cannot know whether it was.
         if !std::mem::replace(&mut self.ended, true) {
-            events::end(record).into_iter().for_each(|told| self.feed.tell(told));
+            events::end(record).into_iter().for_each(|event| self.feed.publish(event));
         }
     }
 }
@@ -345,7 +345,7 @@ impl Room {
             Asked::Events => match self.listening.try_acquire() {
                 Ok(_listens) => {
                     drop(place);
-                    self.tell(&mut stream).await
+                    self.send_events(&mut stream).await
                 }
                 Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
             },
@@ -380,8 +380,8 @@ impl Room {
         send(&mut to, answer.as_bytes()).await
     }
 
-    /// Tells what is kept and what comes, until it is over or the reader falls behind.
-    async fn tell(&self, stream: &mut TcpStream) -> io::Result<()> {
+    /// Sends what is kept and what comes, until it is over or the reader falls behind.
+    async fn send_events(&self, stream: &mut TcpStream) -> io::Result<()> {
         let (kept, news) = self.feed.join();
         let (mut from, mut to) = stream.split();
         send(&mut to, http::events().as_bytes()).await?;
@@ -389,16 +389,16 @@ impl Room {
         let Some(mut news) = news else { return Ok(()) };
         let mut byte = [0; 1];
         loop {
-            let told: Arc<str> = tokio::select! {
+            let event: Arc<str> = tokio::select! {
                 // Who asked has nothing more to say, and goes.
                 _ = from.read(&mut byte) => return Ok(()),
-                told = timeout(QUIET, news.recv()) => match told {
-                    Ok(Ok(told)) => told,
+                event = timeout(QUIET, news.recv()) => match event {
+                    Ok(Ok(event)) => event,
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => http::STILL_THERE.into(),
                 },
             };
-            send(&mut to, told.as_bytes()).await?;
+            send(&mut to, event.as_bytes()).await?;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the level of a pair has changed, of pairs that are measured time after time for months: each is a series that
 //! is looked at after every time. Results that are missing are missing, and nothing stands for them.
 //!
-//! What is told rests on the results alone and on none that came later, so that the same results always tell the same
+//! What is reported rests on the results alone and on none that came later, so that the same results always report the same
 //! changes, each once.
 
 use linerate_stats::offline::hodges_lehmann::shift;
@@ -34,7 +34,7 @@ pub struct Changed {
     pub since: u64,
     /// Median before.
     pub before: f64,
-    /// Median after, as far as it was known when the change was told.
+    /// Median after, as far as it was known when the change was reported.
     pub after: f64,
     /// Low and high end of after less before, at [`LEVEL`] by Hodges and Lehmann; `None` where there are too few values.
     pub interval: Option<(f64, f64)>,
@@ -100,7 +100,7 @@ mod tests {
         (1..=200).map(&mut row).collect()
     }
 
-    fn told(rows: &[(u64, [Option<f64>; 2])], better: Better) -> Vec<(u64, Changed)> {
+    fn changes_in(rows: &[(u64, [Option<f64>; 2])], better: Better) -> Vec<(u64, Changed)> {
         let mut watched = Watched::new(2);
         let take = |(time, row): &(u64, [Option<f64>; 2])| {
             watched.take(*time, row, better).into_iter().map(|c| (*time, c)).collect::<Vec<_>>()
@@ -110,26 +110,26 @@ mod tests {
 
     #[test]
     fn a_change_is_told_once_with_its_size_and_since_when() {
-        let found = told(&rows(|_| false), Better::Higher);
+        let found = changes_in(&rows(|_| false), Better::Higher);
         let [(when, change)] = found.as_slice() else { panic!("{found:?}") };
         assert!((63..=66).contains(when), "{found:?}");
         assert_eq!((change.pair, change.since, change.worse), (0, 60, true));
         let (low, high) = change.interval.expect("enough values");
         assert!(low < -47.0 && -47.0 < high && high - low < 2.0, "{change:?}");
         assert!((change.before - 94.0).abs() < 0.5 && (change.after - 47.0).abs() < 0.5);
-        let (_, of_delay) = told(&rows(|_| false), Better::Lower)[0];
+        let (_, of_delay) = changes_in(&rows(|_| false), Better::Lower)[0];
         assert!(!of_delay.worse, "less may be better");
     }
 
     #[test]
     fn what_is_missing_is_no_zero_and_delays_what_is_told() {
         // Nothing comes of two hours in three.
-        let found = told(&rows(|time| time % 3 != 0), Better::Higher);
+        let found = changes_in(&rows(|time| time % 3 != 0), Better::Higher);
         let [(when, change)] = found.as_slice() else { panic!("{found:?}") };
         assert!((66..=90).contains(when) && when % 3 == 0, "{found:?}");
         assert_eq!((change.pair, change.since), (0, 60));
         // From time 60 on nothing at all: that is no change of a level.
-        assert_eq!(told(&rows(|time| time >= 60), Better::Higher), []);
+        assert_eq!(changes_in(&rows(|time| time >= 60), Better::Higher), []);
     }
 
     #[test]

@@ -49,12 +49,12 @@ impl Shape {
                 *own += 1;
             }
         }
-        let told = |effect: usize| {
+        let is_known = |effect: usize| {
             let own = own.get(effect).copied().unwrap_or(0);
             let others = pairs.len().saturating_sub(own);
             (own.min(others) >= FEWEST_OWN).then_some(effect)
         };
-        let of: Vec<_> = pairs.iter().map(|pair| effects(pair).map(told)).collect();
+        let of: Vec<_> = pairs.iter().map(|pair| effects(pair).map(is_known)).collect();
         // What the level takes up as well where every pair has part in it: of clients and servers one of each, of
         // hosts that are both, one in all.
         let every = |end: usize| of.iter().all(|of| of.get(end).is_some_and(Option::is_some));
@@ -62,8 +62,8 @@ impl Shape {
             true => usize::from(every(0)) + usize::from(every(1)),
             false => usize::from(every(0) && every(1)),
         };
-        let told = (0..own.len()).filter_map(told).count();
-        let taken = (1 + told).saturating_sub(shared);
+        let known = (0..own.len()).filter_map(is_known).count();
+        let taken = (1 + known).saturating_sub(shared);
         if pairs.len() < taken + FEWEST_SPARE {
             return Self { of: vec![[None; 2]; pairs.len()], families };
         }

@@ -40,7 +40,7 @@ fn named(verdict: &Verdict) -> Vec<What> {
 }
 
 /// How often exactly `wanted` was named, of 20 tables.
-fn told(
+fn found_of(
     hosts: usize,
     each_way: bool,
     times: usize,
@@ -68,7 +68,7 @@ fn place(hosts: usize, each_way: bool, pair: (usize, usize)) -> What {
 fn a_bad_link_is_named_and_nobody_else() {
     for (hosts, each_way, times) in [(8, false, 3), (4, true, 3), (4, false, 3), (6, true, 5)] {
         let wanted = [place(hosts, each_way, (1, 2))];
-        let right = told(hosts, each_way, times, &wanted, one_link);
+        let right = found_of(hosts, each_way, times, &wanted, one_link);
         assert!(right >= 17, "{hosts} hosts, {times} times: {right} of 20");
     }
 }
@@ -76,7 +76,7 @@ fn a_bad_link_is_named_and_nobody_else() {
 #[test]
 fn a_bad_host_is_named_and_not_its_links() {
     for (hosts, each_way, times) in [(8, false, 3), (4, true, 4), (8, true, 3)] {
-        let right = told(hosts, each_way, times, &[What::Host(2, Role::Both)], host_two);
+        let right = found_of(hosts, each_way, times, &[What::Host(2, Role::Both)], host_two);
         assert!(right >= 17, "{hosts} hosts, {times} times: {right} of 20");
     }
 }
@@ -84,10 +84,10 @@ fn a_bad_host_is_named_and_not_its_links() {
 #[test]
 fn a_host_that_is_bad_in_one_part_is_named_with_it() {
     let as_client = |a: usize, _: usize| if a == 2 { 25.0 } else { 0.0 };
-    let right = told(5, true, 4, &[What::Host(2, Role::Client)], as_client);
+    let right = found_of(5, true, 4, &[What::Host(2, Role::Client)], as_client);
     assert!(right >= 17, "{right} of 20");
     let as_server = |a: usize, b: usize| as_client(b, a);
-    let right = told(5, true, 4, &[What::Host(2, Role::Server)], as_server);
+    let right = found_of(5, true, 4, &[What::Host(2, Role::Server)], as_server);
     assert!(right >= 17, "{right} of 20");
 }
 
@@ -100,7 +100,7 @@ fn the_worse_of_two_bad_hosts_comes_first_and_a_link_after_them() {
     };
     let link = place(10, false, (1, 2));
     let wanted = [What::Host(3, Role::Both), What::Host(6, Role::Both), link];
-    let right = told(10, false, 4, &wanted, bad);
+    let right = found_of(10, false, 4, &wanted, bad);
     assert!(right >= 17, "{right} of 20");
 }
 

@@ -252,8 +252,8 @@ pub(crate) mod tests {
             ("send-0;run", 25),
         ]);
         assert_eq!((hidden.samples, hidden.idle_samples), (1_000, Some(900)));
-        let told: Vec<_> = hidden.layers.iter().map(|one| (one.layer, one.share)).collect();
-        assert_eq!(told, [(Layer::Kernel, 0.75), (Layer::User, 0.25)]);
+        let layers: Vec<_> = hidden.layers.iter().map(|one| (one.layer, one.share)).collect();
+        assert_eq!(layers, [(Layer::Kernel, 0.75), (Layer::User, 0.25)]);
         assert!(hidden.paths.iter().all(|one| one.path != CallPath::Idle), "{:?}", hidden.paths);
     }
 

@@ -55,7 +55,7 @@ fn credentials_of_another_fleet_are_refused() {
 async fn told_once_there(operator: &Broker) -> Answer {
     let end = Order::End { epoch: 7 };
     loop {
-        match operator.tell("a", &end, PATIENCE).await {
+        match operator.send_order("a", &end, PATIENCE).await {
             Err(away) if away.kind == ErrorKind::HostGone => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -70,11 +70,11 @@ fn an_agent_is_told_and_answers() {
     run(async {
         let operator = world.operator().await;
         let agent = Broker::connect(&world.agent(&operator, "a").await).await.unwrap();
-        let Err(away) = operator.tell("a", &Order::Ping, PATIENCE).await else { panic!() };
+        let Err(away) = operator.send_order("a", &Order::Ping, PATIENCE).await else { panic!() };
         assert_eq!(away.kind, ErrorKind::HostGone, "{away:?}");
-        let mut told = agent.orders().await.unwrap();
+        let mut orders = agent.orders().await.unwrap();
         let answer = async {
-            let (order, asker) = told.next().await.unwrap();
+            let (order, asker) = orders.next().await.unwrap();
             assert_eq!(order, Order::End { epoch: 7 });
             agent.answer(asker, &Answer::Done).await.unwrap();
         };
@@ -107,7 +107,7 @@ fn an_agent_reaches_nothing_of_another() {
         let posing = Credentials { agent: Some("b".to_owned()), ..honest };
         let posing = Broker::connect(&posing).await.unwrap();
         let _told = posing.orders().await;
-        let Err(unheard) = operator.tell("b", &Order::Ping, PATIENCE).await else { panic!() };
+        let Err(unheard) = operator.send_order("b", &Order::Ping, PATIENCE).await else { panic!() };
         assert_eq!(unheard.kind, ErrorKind::HostGone, "it does not hear what b is told");
         assert!(posing.hand_over("run.0.1", b"{}".to_vec()).await.is_err());
         assert_eq!(operator.ingest("run").await.unwrap().waiting, 0, "it has no result of b");

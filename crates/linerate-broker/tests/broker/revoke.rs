@@ -13,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Connects, and answers whatever it is told, for as long as the test lasts.
 async fn answering(credentials: &Credentials) -> Broker {
     let broker = Broker::connect(credentials).await.unwrap();
-    let mut told = broker.orders().await.unwrap();
+    let mut orders = broker.orders().await.unwrap();
     let own = broker.clone();
     tokio::spawn(async move {
-        while let Some((_, asker)) = told.next().await {
+        while let Some((_, asker)) = orders.next().await {
             let _ = own.answer(asker, &Answer::Done).await;
         }
     });
@@ -24,7 +24,7 @@ async fn answering(credentials: &Credentials) -> Broker {
 }
 
 async fn answers(operator: &Broker, name: &str) -> bool {
-    operator.tell(name, &Order::Ping, PATIENCE).await.is_ok()
+    operator.send_order(name, &Order::Ping, PATIENCE).await.is_ok()
 }
 
 async fn is_let_in(credentials: &Credentials) -> bool {

@@ -59,7 +59,7 @@ pub struct Terms {
 enum Phase {
     /// The data stream is missing; whether the client knows where to.
     Opening {
-        told: bool,
+        answered: bool,
         deadline_ns: u64,
     },
     /// What a running test needs is made ready.
@@ -178,7 +178,7 @@ impl Server {
             actions: ids.iter().map(|id| Action::Listen(*id)).collect(),
             ids,
             out: Outbox::within(TALK_LIMIT_NS),
-            phase: Phase::Opening { told: false, deadline_ns },
+            phase: Phase::Opening { answered: false, deadline_ns },
             answered: false,
             reports: BTreeMap::new(),
             lasted_ns: 0,
@@ -257,8 +257,8 @@ impl Server {
     }
 
     fn on_port(&mut self, now_ns: u64, seen: &Seen, port: NonZeroU16) {
-        let Phase::Opening { told: told @ false, .. } = &mut self.phase else { return };
-        *told = true;
+        let Phase::Opening { answered: answered @ false, .. } = &mut self.phase else { return };
+        *answered = true;
         self.answered = true;
         let response = results::response(&self.terms.request, port, seen.granted);
         let frame = response.answer(&self.terms.request);
@@ -320,8 +320,8 @@ impl Server {
             self.trouble(now_ns, error, broken.early);
         }
         match &self.phase {
-            Phase::Opening { told, deadline_ns } if now_ns >= *deadline_ns => {
-                if *told && self.terms.request.transport == Transport::Udp {
+            Phase::Opening { answered, deadline_ns } if now_ns >= *deadline_ns => {
+                if *answered && self.terms.request.transport == Transport::Udp {
                     self.lasted_ns = planned_ns(&self.terms);
                     self.report(now_ns, &HostSamples::default());
                 } else {

@@ -121,7 +121,7 @@ struct Contact {
     full_packets: Option<bool>,
 }
 
-/// What the far host tells of itself, and the path. A server that tells nothing leaves a reason in `unknown`.
+/// What the far host reports of itself, and the path. A server that reports nothing leaves a reason in `unknown`.
 fn contact(
     args: &DoctorArgs,
     found: &Found,

@@ -113,7 +113,7 @@ pub(super) struct Results {
 /// A change of level.
 #[derive(Clone)]
 pub(super) struct Found {
-    /// The time whose result told it.
+    /// The time whose result reported it.
     at: usize,
     pub(super) change: FleetChange,
 }
@@ -245,7 +245,7 @@ impl Results {
         &self.deleted
     }
 
-    /// All times are over: nothing comes of them any more. Returns all changes that kept times tell.
+    /// All times are over: nothing comes of them any more. Returns all changes that kept times report.
     pub(super) fn look_at_all(&mut self, head: &Head) -> &[Found] {
         let (mut watched, looked) = std::mem::take(&mut self.watched);
         for time in looked..self.all_times() {
@@ -270,7 +270,7 @@ impl Results {
         self.times.iter().position(is_new).unwrap_or(self.times.len().saturating_sub(1))
     }
 
-    /// Forgets the first times, and what they told.
+    /// Forgets the first times, and what they reported.
     pub(super) fn delete(&mut self, count: usize, head: &Head) {
         let mut watched = std::mem::take(&mut self.deleted.watched);
         let first = self.deleted.times;

@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
     }
 
     /// All pairs once more; what is kept of it is not measured again.
-    pub(super) fn begin(&mut self, time: usize, tell: &mut dyn FnMut(&Event<'_>)) {
+    pub(super) fn begin(&mut self, time: usize, on_event: &mut dyn FnMut(&Event<'_>)) {
         let takes = |pair: &Pair| self.asked.fleet.resources(*pair);
         let takes: Vec<BTreeSet<Resource>> = self.asked.pairs.iter().map(takes).collect();
         self.time = time;
@@ -166,12 +166,12 @@ impl<'a> Run<'a> {
         }
         if self.asked.times > 1 {
             let number = u32::try_from(time).unwrap_or(u32::MAX).saturating_add(1);
-            tell(&Event::Time { number, of: self.asked.times });
+            on_event(&Event::Time { number, of: self.asked.times });
         }
         for begun in self.begun.values() {
             let pair = self.pair(begun.test);
             let most_s = self.term.length_ns / 1_000_000_000;
-            tell(&Event::Note(&format!(
+            on_event(&Event::Note(&format!(
                 "{pair} was under way when linerate ended: what it took stays taken for {most_s} s"
             )));
         }
@@ -208,13 +208,13 @@ impl<'a> Run<'a> {
         scope: &'scope Scope<'scope, 'env>,
         (done, came): (&Sender<Came>, &Receiver<Came>),
         stop: &'env Stop,
-        tell: &mut dyn FnMut(&Event<'_>),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) where
         'a: 'env,
     {
         loop {
-            self.take_late(tell);
-            self.look(stop, tell);
+            self.take_late(on_event);
+            self.look(stop, on_event);
             let now_ns = self.now_ns();
             let ends = stop.seen() || self.failed.is_some();
             let step = match self.coordinator.next(now_ns) {
@@ -238,13 +238,13 @@ impl<'a> Run<'a> {
                 Step::MarkLost(_) | Step::Start(_) | Step::Wait { .. } => {}
             }
             if let Ok(came) = came.recv_timeout(LOOK_EVERY) {
-                self.end((self.now_ns(), stop.seen()), came, tell);
+                self.end((self.now_ns(), stop.seen()), came, on_event);
             }
         }
     }
 
     /// Sets `stop` where the end of this run was asked for by way of what it keeps.
-    pub(super) fn look(&mut self, stop: &Stop, tell: &mut dyn FnMut(&Event<'_>)) {
+    pub(super) fn look(&mut self, stop: &Stop, on_event: &mut dyn FnMut(&Event<'_>)) {
         let now_ns = self.now_ns();
         if now_ns < self.ask_ns {
             return;
@@ -252,13 +252,13 @@ impl<'a> Run<'a> {
         self.ask_ns =
             now_ns.saturating_add(u64::try_from(ASK_EVERY.as_nanos()).unwrap_or(u64::MAX));
         if self.store.as_mut().is_some_and(Store::asked_to_stop) {
-            tell(&Event::Note("its end was asked for: linerate fleet stop"));
+            on_event(&Event::Note("its end was asked for: linerate fleet stop"));
             stop.now();
         }
     }
 
     /// What was under way when linerate ended, or when its host was lost, may have come to its end meanwhile.
-    fn take_late(&mut self, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn take_late(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) {
         let now_ns = self.now_ns();
         let late = self.begun.iter().filter(|(_, begun)| begun.before || begun.gone);
         let came = late.filter_map(|(epoch, begun)| {
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
             let (cell, record) = self.late(came);
             let how = how(&cell);
             self.book.give_back(now_ns, epoch);
-            self.finish((epoch, test), (cell, how), record.as_ref(), tell);
+            self.finish((epoch, test), (cell, how), record.as_ref(), on_event);
             if !self.begun.values().any(|begun| begun.before) {
                 self.free_from_ns = 0;
             }
@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
         &mut self,
         (now_ns, stopped): (u64, bool),
         came: Came,
-        tell: &mut dyn FnMut(&Event<'_>),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) {
         let Came { test, epoch, agents, outcome } = came;
         self.under_way = self.under_way.saturating_sub(1);
@@ -364,7 +364,7 @@ impl<'a> Run<'a> {
                 // Its lease is left to end: only then is it sure that the host sends nothing any more.
                 let why = words(&error);
                 let most_s = self.term.length_ns / 1_000_000_000;
-                tell(&Event::Note(&format!(
+                on_event(&Event::Note(&format!(
                     "{why}: what it took stays taken for {most_s} s at most"
                 )));
                 self.results.set(self.time, test, Cell::Missing(why));
@@ -379,7 +379,7 @@ impl<'a> Run<'a> {
             Ending::Failed if stopped => Ending::Cut,
             how => how,
         };
-        self.finish((epoch, test), (cell, how), record.as_deref(), tell);
+        self.finish((epoch, test), (cell, how), record.as_deref(), on_event);
     }
 
     /// Keeps what came of a test, and says it.
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
         (epoch, test): (Epoch, usize),
         (cell, how): (Cell, Ending),
         record: Option<&RunRecord>,
-        tell: &mut dyn FnMut(&Event<'_>),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) {
         self.results.set(self.time, test, cell);
         let Some(pair) = self.asked.pairs.get(test).copied() else { return };
@@ -398,7 +398,14 @@ impl<'a> Run<'a> {
         let number = self.time.saturating_mul(self.asked.pairs.len()).saturating_add(test);
         if let Some(cell) = self.results.get(self.time, test) {
             let (from, to) = (&self.head.host(pair.from), &self.head.host(pair.to));
-            tell(&Event::Ended { from, to, number, cell, unit: self.wanted.metric.unit, record });
+            on_event(&Event::Ended {
+                from,
+                to,
+                number,
+                cell,
+                unit: self.wanted.metric.unit,
+                record,
+            });
         }
     }
 

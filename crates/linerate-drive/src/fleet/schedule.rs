@@ -1,4 +1,4 @@
-//! All pairs measured again and again, for months: when, what of it is kept, and who is told of changes.
+//! All pairs measured again and again, for months: when, what of it is kept, and to whom changes are reported.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub fn schedule(
     scheduled: &Scheduled,
     mut webhook: Option<Webhook<'_>>,
     (reach, clock, stop): (&dyn Reach, &dyn Clock, &Stop),
-    tell: &mut dyn FnMut(&Event<'_>),
+    on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<FleetDocument, ErrorRecord> {
     if asked.keep.is_none() {
         return Err(refused("a schedule has a file for its results", &["--keep FILE"]));
@@ -54,28 +54,32 @@ pub fn schedule(
     run.recall();
     let schedule = moments(seed(&run.head.id)).map_err(jitter)?;
     for note in &wanted.notes {
-        tell(&Event::Note(note));
+        on_event(&Event::Note(note));
     }
     let ends =
         scheduled.for_s.map(|for_s| clock.elapsed().saturating_add(Duration::from_secs(for_s)));
     std::thread::scope(|scope| {
         let (done, came) = channel::<Came>();
-        run.say(webhook.as_mut(), tell);
+        run.say(webhook.as_mut(), on_event);
         let mut last_s = 0;
         while run.failed.is_none()
-            && let Some(begun_s) = wait(&schedule, last_s, &mut run, (stop, ends), tell)
+            && let Some(begun_s) = wait(&schedule, last_s, &mut run, (stop, ends), on_event)
         {
             last_s = begun_s;
             let time = run.results.all_times();
             run.results.make_room(time.saturating_add(1));
-            run.begin(time, tell);
-            run.measure_all(scope, (&done, &came), stop, tell);
-            run.over(webhook.as_mut(), tell);
+            run.begin(time, on_event);
+            run.measure_all(scope, (&done, &came), stop, on_event);
+            run.over(webhook.as_mut(), on_event);
             if let Some(keep_for_s) = scheduled.keep_for_s {
                 let oldest_s = wall_s(clock).saturating_sub(keep_for_s);
                 run.delete_old(|begun| seconds(begun) >= oldest_s);
             }
-            missed(schedule.between(begun_s, wall_s(clock)), "the time before took longer", tell);
+            missed(
+                schedule.between(begun_s, wall_s(clock)),
+                "the time before took longer",
+                on_event,
+            );
         }
     });
     match run.failed {
@@ -101,10 +105,10 @@ fn wall_s(clock: &dyn Clock) -> u64 {
     seconds(&clock.date())
 }
 
-fn missed(count: usize, why: &str, tell: &mut dyn FnMut(&Event<'_>)) {
+fn missed(count: usize, why: &str, on_event: &mut dyn FnMut(&Event<'_>)) {
     let times = if count == 1 { "1 time was" } else { &format!("{count} times were") };
     if count > 0 {
-        tell(&Event::Note(&format!("{times} missed: {why}")));
+        on_event(&Event::Note(&format!("{times} missed: {why}")));
     }
 }
 
@@ -114,7 +118,7 @@ fn wait(
     last_s: u64,
     run: &mut Run<'_>,
     (stop, ends): (&Stop, Option<Duration>),
-    tell: &mut dyn FnMut(&Event<'_>),
+    on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Option<u64> {
     let clock = run.clock;
     let next = || {
@@ -123,7 +127,7 @@ fn wait(
     };
     let mut due = next();
     loop {
-        run.look(stop, tell);
+        run.look(stop, on_event);
         run.close_left();
         if stop.seen() || ends.is_some_and(|ends| clock.elapsed() >= ends) {
             return None;
@@ -134,7 +138,7 @@ fn wait(
             Turn::Begin => return Some(schedule.begun(due, now_s)),
             Turn::Missed => {
                 let why = "this machine slept, or its clock was set";
-                missed(schedule.between(due.at_s().saturating_sub(1), now_s), why, tell);
+                missed(schedule.between(due.at_s().saturating_sub(1), now_s), why, on_event);
                 due = next();
             }
         }

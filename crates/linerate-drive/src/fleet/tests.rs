@@ -228,13 +228,13 @@ fn run_until(
         Ok(Box::new(made) as Box<dyn HostAgent>)
     };
     let mut ended = 0;
-    let mut tell = |event: &Event<'_>| {
+    let mut on_event = |event: &Event<'_>| {
         ended += usize::from(matches!(event, Event::Ended { .. }));
         if ended >= most {
             stop.now();
         }
     };
-    let document = run(asked, &connect, &MadeClock(world), stop, &mut tell)?;
+    let document = run(asked, &connect, &MadeClock(world), stop, &mut on_event)?;
     Ok((document, ended))
 }
 

@@ -38,7 +38,7 @@ impl Factor {
     }
 
     /// For the document.
-    pub fn told(&self) -> TuneFactor {
+    pub fn document(&self) -> TuneFactor {
         let default = TuneLevel {
             name: self.default.clone(),
             words: Vec::new(),
@@ -309,8 +309,8 @@ fn classes(cores: &[Core], irq: &[u32]) -> Vec<(Vec<u16>, String)> {
         class.push(core.core);
     }
     let first = if known.is_empty() { "" } else { "interrupts" };
-    let told = home.iter().all(|core| core.package.is_some());
-    let others = if told { "same package" } else { "others" };
+    let known = home.iter().all(|core| core.package.is_some());
+    let others = if known { "same package" } else { "others" };
     let all = [(at, first), (near, "SMT sibling"), (beside, others), (far, "other node")];
     all.into_iter()
         .filter(|(cores, _)| !cores.is_empty())

@@ -318,7 +318,7 @@ impl Course {
         hand.host = host;
         let (factors, notes) = found?;
         self.fits = fits;
-        self.document.factors = factors.iter().map(Factor::told).collect();
+        self.document.factors = factors.iter().map(Factor::document).collect();
         self.factors = factors;
         Ok(notes)
     }
@@ -415,7 +415,7 @@ impl Course {
     /// Says of the levels that the controller gave up why: by the last test that failed with no other of these.
     fn note_left_out(&mut self, tune: &Tune) {
         let TuneDocument { factors, trials, .. } = &mut self.document;
-        let name = |factor: &usize| factors.get(*factor).map(|told| told.name.clone());
+        let name = |factor: &usize| factors.get(*factor).map(|row| row.name.clone());
         let gone: Vec<(String, u64)> = tune
             .space()
             .left_out()
@@ -423,16 +423,18 @@ impl Course {
             .filter_map(|(factor, level)| Some((name(factor)?, *level as u64)))
             .collect();
         for (factor, number) in tune.space().left_out() {
-            let Some(told) = factors.get_mut(*factor) else { continue };
-            let number_told = Some(*number as u64);
+            let Some(row) = factors.get_mut(*factor) else { continue };
+            let number_in_rows = Some(*number as u64);
             let with_it: Vec<&TuneTrial> = trials
                 .iter()
-                .filter(|t| t.failed.is_some() && t.levels.get(&told.name).copied() == number_told)
+                .filter(|t| {
+                    t.failed.is_some() && t.levels.get(&row.name).copied() == number_in_rows
+                })
                 .collect();
             let is_gone = |(f, l): &(&String, &u64)| gone.contains(&((*f).clone(), **l));
             let alone = |t: &&&TuneTrial| t.levels.iter().filter(is_gone).count() == 1;
             let last = with_it.iter().rfind(alone).or(with_it.last());
-            if let Some(level) = told.levels.get_mut(*number).filter(|l| l.left_out.is_none()) {
+            if let Some(level) = row.levels.get_mut(*number).filter(|l| l.left_out.is_none()) {
                 level.left_out = last.and_then(|trial| trial.failed.clone());
             }
         }
@@ -454,11 +456,11 @@ impl Course {
     fn fill(&mut self, tune: &Tune, trouble: Option<ErrorRecord>) {
         let found = tune.found();
         let document = &mut self.document;
-        for (told, about) in document.factors.iter_mut().zip(&found.factors) {
-            told.best = about.best as u64;
-            told.worth_percent = about.worth.filter(|_| about.best > 0);
-            told.others_most_percent = about.others_most;
-            for (level, known) in told.levels.iter_mut().zip(&about.levels) {
+        for (row, about) in document.factors.iter_mut().zip(&found.factors) {
+            row.best = about.best as u64;
+            row.worth_percent = about.worth.filter(|_| about.best > 0);
+            row.others_most_percent = about.others_most;
+            for (level, known) in row.levels.iter_mut().zip(&about.levels) {
                 // It was another one before the search moved on.
                 (level.gain_percent, level.runs) =
                     known.map_or((None, 0), |(gain, runs)| (Some(gain), runs as u64));

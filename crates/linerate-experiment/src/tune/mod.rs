@@ -9,7 +9,7 @@
 //! 3. **Refine**: the best so far against everything that differs from it in one factor, until each of those
 //!    is shown to be better, or unable to add more than the width; then on from the better one.
 //! 4. **Prune**: what differs from the default and is not needed goes back to the default.
-//! 5. **Confirm**: fresh pairs with the default, and without each changed factor. Only these are told, so that
+//! 5. **Confirm**: fresh pairs with the default, and without each changed factor. Only these are reported, so that
 //!    what won by chance does not keep what chance gave it.
 //!
 //! `docs/tune.md` has the formulas, their sources and limits.

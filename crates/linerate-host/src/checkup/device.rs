@@ -80,10 +80,10 @@ fn by_ethtool(index: u32, found: &mut DeviceDetails) {
         };
         states.into_iter().map(feature).collect()
     });
-    found.features = told(features);
-    found.duplex = told(or_nothing(ethtool::duplex(&mut ethtool, index)));
+    found.features = fact(features);
+    found.duplex = fact(or_nothing(ethtool::duplex(&mut ethtool, index)));
     let mut amounts =
-        |group| told(or_nothing(parameters::read_with_most(&mut ethtool, index, group)));
+        |group| fact(or_nothing(parameters::read_with_most(&mut ethtool, index, group)));
     found.rings = amounts(Group::Rings);
     found.channels = amounts(Group::Channels);
 }
@@ -96,7 +96,7 @@ fn or_nothing<T: Default>(read: Result<T, Refusal>) -> Result<T, Refusal> {
     }
 }
 
-fn told<T>(read: Result<T, Refusal>) -> Fact<T> {
+fn fact<T>(read: Result<T, Refusal>) -> Fact<T> {
     read.map_err(|refusal| format!("ethtool's netlink family refuses: {refusal}")).into()
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn numa_node(roots: &Roots, nic: &str) -> Option<u32> {
     u32::try_from(node).ok()
 }
 
-/// The cores of each queue; of a device with one queue the kernel tells no senders' cores.
+/// The cores of each queue; of a device with one queue the kernel reports no senders' cores.
 fn queues(roots: &Roots, nic: &str, receive: bool) -> Result<Vec<Vec<u32>>, String> {
     let mut all = Vec::new();
     for queue in files::queues(roots, nic, receive)? {

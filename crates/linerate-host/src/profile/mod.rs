@@ -386,8 +386,8 @@ mod tests {
             unstored: 0,
             notes: vec![],
         };
-        let told = samples.of_linerate_alone().stacks;
-        let pairs: Vec<_> = told.iter().map(|s| (s.frames.as_str(), s.samples)).collect();
+        let stacks = samples.of_linerate_alone().stacks;
+        let pairs: Vec<_> = stacks.iter().map(|s| (s.frames.as_str(), s.samples)).collect();
         assert_eq!(pairs, [("other: a program;f_[k]", 4), ("send-0;g", 2)]);
     }
 

@@ -12,7 +12,7 @@ use crate::host::HostFacts;
 /// Why most of a far host is unknown.
 pub const NOT_REPORTED: &str = "the server does not report it";
 
-/// Something that is known, or why it is not; what nobody told is unknown.
+/// Something that is known, or why it is not; what nobody reported is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Fact_{T}")]
@@ -226,7 +226,7 @@ pub struct InterruptDetails {
     pub irq: u32,
     /// Cores that it may go to.
     pub cores: Vec<u32>,
-    /// Those of them that it does go to; absent where the kernel does not tell.
+    /// Those of them that it does go to; absent where the kernel does not report it.
     pub effective: Option<Vec<u32>>,
 }
 

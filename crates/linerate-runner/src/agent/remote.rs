@@ -429,8 +429,9 @@ mod tests {
         let (control, host) = tokio::join!(TcpStream::connect(peer), listener.accept());
         let (seals, its) = seals();
         let line = Line { name: "host".into(), peer, control: control.unwrap(), seals };
-        let (stop, (ask, asked), (tell, told)) = (Stop::default(), unbounded_channel(), channel());
-        ask.send((Request::Facts, tell)).ok().unwrap();
+        let (stop, (ask, asked), (answer, answered)) =
+            (Stop::default(), unbounded_channel(), channel());
+        ask.send((Request::Facts, answer)).ok().unwrap();
         let host = async {
             let (read, _open) = host.unwrap().0.into_split();
             let mut requests = read_all::<Request>(read, Some(its.theirs));
@@ -445,7 +446,7 @@ mod tests {
         };
         let (ended, leases) = tokio::join!(line.keep(asked, &stop), host);
         assert!(!ended, "nobody knows what it is at");
-        assert_eq!(told.recv().unwrap().unwrap_err().kind, ErrorKind::ServerLost);
+        assert_eq!(answered.recv().unwrap().unwrap_err().kind, ErrorKind::ServerLost);
         // One a second: so many are said before a host that falls silent is given up without a stop.
         assert!(leases < SILENCE_LIMIT.as_secs() - 5, "{leases}");
     }

@@ -185,7 +185,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
         }
         let begun = Instant::now();
         open.values_mut().for_each(Open::answer);
-        tell(facts, |towards| of_host(Some(towards)));
+        answer_facts(facts, |towards| of_host(Some(towards)));
         if !open.is_empty() {
             let rest = begun.elapsed().saturating_mul(REST_TIMES);
             std::thread::sleep(rest.clamp(LEAST_REST, MOST_REST));
@@ -194,7 +194,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
 }
 
 /// What this host is: read once for all who ask towards one address, and not for who is gone.
-fn tell(
+fn answer_facts(
     asked: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>>,
     read: impl Fn(IpAddr) -> HostFacts,
 ) {
@@ -251,7 +251,7 @@ mod tests {
         let (answers, mut asked): (Vec<_>, Vec<_>) = (0..126).map(|_| oneshot::channel()).unzip();
         let (gone, _) = oneshot::channel();
         let read = std::cell::RefCell::new(vec![]);
-        tell([(here[0], answers), (here[1], vec![gone])].into(), |towards| {
+        answer_facts([(here[0], answers), (here[1], vec![gone])].into(), |towards| {
             read.borrow_mut().push(towards);
             HostFacts::default()
         });

@@ -226,8 +226,8 @@ fn all_are_named(strangers: Vec<Stranger>, turncoats: Vec<Turncoat>) {
         };
         let named =
             kind.is_none_or(|kind| kind.split(" or ").any(|kind| kind == error.kind.name()));
-        let told = !error.what.is_empty() && !error.why.is_empty();
-        if !named || !told || record.status == Status::Complete {
+        let explained = !error.what.is_empty() && !error.why.is_empty();
+        if !named || !explained || record.status == Status::Complete {
             faults.push(format!("{name}: {:?} {error:?}, and not {kind:?}", record.status));
         }
     }

@@ -268,7 +268,7 @@ pub fn sender_figures(counts: &SendCounts, span_ns: u64, is_udp: bool) -> Sender
     }
 }
 
-/// Leaves out what a receiver that tells datagrams and losses alone does not know.
+/// Leaves out what a receiver that reports datagrams and losses alone does not know.
 pub(super) fn only_counts(figures: &mut ReceiverFigures, counts: &RecvCounts) {
     figures.duplicates = None;
     figures.reordered = None;

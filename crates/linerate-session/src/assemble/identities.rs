@@ -134,7 +134,7 @@ fn sent(name: &str, whose: Whose, send: &SendReport) -> Option<Broken> {
     })?
 }
 
-/// Of a peer that tells its totals alone: TCP brings no more than was sent, and all of what was. A sender may not have
+/// Of a peer that reports its totals alone: TCP brings no more than was sent, and all of what was. A sender may not have
 /// counted the last of what it sent, and a receiver not have waited for it.
 fn claimed(name: &str, reverse: bool, send: &SendReport, recv: &RecvReport) -> Option<Broken> {
     let (sent, received) = (send.counts.bytes, recv.counts.bytes);

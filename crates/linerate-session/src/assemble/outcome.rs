@@ -75,7 +75,7 @@ impl Outcome {
         self.habits.brief && way == Way::Forward
     }
 
-    /// Whether the receiving end of that way tells no more than datagrams and losses.
+    /// Whether the receiving end of that way reports no more than datagrams and losses.
     pub(super) fn receiver_counts_only(&self, way: Way) -> bool {
         self.receiver_is_brief(way) || !self.habits.numbered
     }

@@ -28,7 +28,7 @@ pub struct LiveSide {
     pub recv: Option<RecvInterval>,
     /// Its host.
     pub host: Option<HostSample>,
-    /// Its receivers tell no more than datagrams and losses.
+    /// Its receivers report no more than datagrams and losses.
     pub counts_only: bool,
 }
 

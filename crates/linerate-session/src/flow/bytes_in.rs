@@ -77,8 +77,8 @@ impl BytesIn {
 
     /// What was read last says how the sender's connection fares.
     #[inline]
-    pub fn on_block_report(&mut self, told: ReportedTcp) {
-        self.account.on_block_report(told);
+    pub fn on_block_report(&mut self, reported: ReportedTcp) {
+        self.account.on_block_report(reported);
     }
 
     /// Nothing waits at `now_ns`.
@@ -98,8 +98,8 @@ impl BytesIn {
 
     /// Whether all has come that its sender says it sent, on a connection that outlives its data.
     #[inline]
-    pub fn is_complete(&self, told: Option<u64>) -> bool {
-        self.habits.streams_outlive && told.is_some_and(|sent| self.account.bytes() >= sent)
+    pub fn is_complete(&self, reported: Option<u64>) -> bool {
+        self.habits.streams_outlive && reported.is_some_and(|sent| self.account.bytes() >= sent)
     }
 
     /// The end of the stream, and of a warm-up that it ends in.

@@ -137,10 +137,10 @@ impl Incoming {
         self.account.peer_end().filter(|_| !std::mem::replace(&mut self.end_said, true))
     }
 
-    /// Whether nothing more can come, when its sender says that it sent `told`.
+    /// Whether nothing more can come, when its sender says that it sent `reported`.
     #[inline]
-    pub fn is_complete(&self, told: Option<u64>) -> bool {
-        self.ended || self.sent(told).is_some_and(|sent| self.account.has_all(sent))
+    pub fn is_complete(&self, reported: Option<u64>) -> bool {
+        self.ended || self.sent(reported).is_some_and(|sent| self.account.has_all(sent))
     }
 
     /// Whether its warm-up has ended, or never was.
@@ -166,14 +166,14 @@ impl Incoming {
         self.warmed = warm.finish(None, None, &Alone(around));
     }
 
-    /// The end, when its sender says that it sent `told`; `drops` is the socket's counter.
+    /// The end, when its sender says that it sent `reported`; `drops` is the socket's counter.
     pub fn finish(
         self,
-        told: Option<u64>,
+        reported: Option<u64>,
         drops: Option<u32>,
         around: &dyn Surroundings,
     ) -> RecvReport {
-        let sent = self.sent(told);
+        let sent = self.sent(reported);
         let warmed = self.warmed.counts;
         let report = self.account.finish(sent, drops, around);
         RecvReport {
@@ -186,8 +186,8 @@ impl Incoming {
 
     /// Datagrams of the measured time; where time alone divides, peers count those of the warm-up among them.
     #[inline]
-    fn sent(&self, told: Option<u64>) -> Option<u64> {
-        Some(told?.saturating_sub(self.warmed.counts.expected))
+    fn sent(&self, reported: Option<u64>) -> Option<u64> {
+        Some(reported?.saturating_sub(self.warmed.counts.expected))
     }
 
     /// The account of the warm-up, if what happens at `at_ns` belongs to it; once it does not, it is over.

@@ -22,8 +22,8 @@ pub struct ByteReceiver {
     thread_at_start: ThreadUse,
     thread_before: ThreadUse,
     /// What the sender said last, and before this interval: of the whole connection.
-    told: Option<ReportedTcp>,
-    told_before: u64,
+    reported: Option<ReportedTcp>,
+    reported_before: u64,
 }
 
 impl ByteReceiver {
@@ -60,8 +60,8 @@ impl ByteReceiver {
             opened_ns: None,
             thread_at_start: ThreadUse::default(),
             thread_before: ThreadUse::default(),
-            told: None,
-            told_before: 0,
+            reported: None,
+            reported_before: 0,
         }
     }
 
@@ -100,8 +100,8 @@ impl ByteReceiver {
 
     /// What was read last says how the sender's connection fares, from its beginning on.
     #[inline]
-    pub fn on_block_report(&mut self, told: ReportedTcp) {
-        self.told = Some(told);
+    pub fn on_block_report(&mut self, reported: ReportedTcp) {
+        self.reported = Some(reported);
     }
 
     /// Closes intervals that are over.
@@ -136,15 +136,15 @@ impl ByteReceiver {
     }
 
     fn close(&mut self, thread: ThreadUse) {
-        let told = self.told.map(|told| {
-            let before = std::mem::replace(&mut self.told_before, told.retransmits);
-            ReportedTcp { retransmits: told.retransmits.saturating_sub(before), ..told }
+        let reported = self.reported.map(|reported| {
+            let before = std::mem::replace(&mut self.reported_before, reported.retransmits);
+            ReportedTcp { retransmits: reported.retransmits.saturating_sub(before), ..reported }
         });
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
             jitter_ns: None,
             thread: thread.since(self.thread_before),
-            told,
+            reported,
         });
         self.thread_before = thread;
     }

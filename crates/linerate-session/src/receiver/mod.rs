@@ -420,7 +420,7 @@ impl Receiver {
             counts: std::mem::take(&mut self.current),
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
             thread: thread.since(self.thread_before),
-            told: None,
+            reported: None,
         });
         self.ends.push(self.window.next());
         self.thread_before = thread;

@@ -21,9 +21,9 @@ pub fn nuttcp(data: &[u8]) {
         let Ok(asked) = Parameters::decode(line) else { continue };
         let span = Span { bytes: 1 << 20, ns: 1_000_000_000, loss: Some((3, 1)) };
         let said = results::interval(&asked, span, span);
-        let told = heard::line(said.trim_end());
-        let heard::Line::Interval(told) = told else { panic!("{told:?}") };
-        assert!(heard::is_meant(told.bytes, span.bytes));
+        let line = heard::line(said.trim_end());
+        let heard::Line::Interval(span_heard) = line else { panic!("{line:?}") };
+        assert!(heard::is_meant(span_heard.bytes, span.bytes));
         // None of these is ever asked of a server.
         let known = Parameters { third_party: false, multicast: false, striding: false, ..asked };
         assert_eq!(Parameters::decode(&known.encode([8, 2, 2])), Ok(known.clone()));

@@ -8,7 +8,7 @@ use linerate_model::plan::{TcpPlan, TestPlan};
 use linerate_model::sample::{RecvReport, SendReport, ThreadUse};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 
-use super::data::{Around, Shared, Step, done, looks, sent_row, told};
+use super::data::{Around, Shared, Step, done, looks, row_step, sent_row};
 
 /// Without a pace a block leaves so often, in nanoseconds.
 const GAP_NS: u64 = 2_000_000;
@@ -218,14 +218,14 @@ impl Receiving {
         }
         flow.on_idle(now_ns, &around);
         if let Some(row) = flow.row() {
-            return told(stream, &row);
+            return row_step(stream, &row);
         }
         let all = flow.is_complete(shared.peer_sent.get(&stream).copied());
         let drained = shared.drain_until_ns.is_some_and(|at| now_ns >= at);
         if self.closed || self.reset || all || drained {
             flow.end_warmup(&around);
             if let Some(row) = flow.row() {
-                return told(stream, &row);
+                return row_step(stream, &row);
             }
             let Some(flow) = self.flow.take() else { return Step::Wait(None) };
             let ends = self.outlives && shared.stopped_ns.is_some();

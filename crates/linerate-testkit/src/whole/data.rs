@@ -184,7 +184,7 @@ impl Thread {
 }
 
 /// The row of a receiver, as its conversation hears of it.
-pub(super) fn told(stream: u16, row: &Row) -> Step {
+pub(super) fn row_step(stream: u16, row: &Row) -> Step {
     let (index, tick) = (row.index as u64, Tick::Recv(row.counted));
     Step::Event(match row.warm {
         true => DataEvent::Warm(stream, index, tick),
@@ -369,7 +369,7 @@ impl Receiving {
         }
         flow.on_idle(now_ns, begun, &around);
         if let Some(row) = flow.row() {
-            return told(stream, &row);
+            return row_step(stream, &row);
         }
         if let Some(sent) = flow.peer_end() {
             return Step::Event(DataEvent::PeerEnd(stream, sent));
@@ -379,7 +379,7 @@ impl Receiving {
         if flow.is_complete(sent) || drained {
             flow.end_warmup(begun, &around);
             if let Some(row) = flow.row() {
-                return told(stream, &row);
+                return row_step(stream, &row);
             }
             let Some(flow) = self.flow.take() else { return Step::Wait(None) };
             let report = flow.finish(sent, None, &around);

@@ -21,7 +21,7 @@ impl Flow<'_> {
     }
 }
 
-/// What was lost of one direction so far, by its place; absent where nobody told.
+/// What was lost of one direction so far, by its place; absent where nobody reported it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Lost {
     pub(super) path: Option<u64>,

@@ -144,26 +144,26 @@ pub struct History(VecDeque<PageEvent>);
 
 impl History {
     /// Keeps an event, and gives up what it takes the place of.
-    pub fn keep(&mut self, told: PageEvent) {
-        if let Keep::Ended(test) = &told.keep {
+    pub fn keep(&mut self, event: PageEvent) {
+        if let Keep::Ended(test) = &event.keep {
             // Also one that ended before its start.
             let running = |old: &PageEvent| matches!(&old.keep, Keep::Running(of) if of == test);
             if let Some(at) = self.0.iter().position(running) {
                 self.0.remove(at);
             }
         }
-        let like = self.0.iter().filter(|old| old.keep.like(&told.keep)).count();
-        if like >= told.keep.most()
-            && let Some(at) = self.0.iter().position(|old| old.keep.like(&told.keep))
+        let like = self.0.iter().filter(|old| old.keep.like(&event.keep)).count();
+        if like >= event.keep.most()
+            && let Some(at) = self.0.iter().position(|old| old.keep.like(&event.keep))
         {
             self.0.remove(at);
         }
-        self.0.push_back(told);
+        self.0.push_back(event);
     }
 
     /// All of them.
     pub fn texts(&self) -> Vec<Arc<str>> {
-        self.0.iter().map(|told| Arc::clone(&told.text)).collect()
+        self.0.iter().map(|event| Arc::clone(&event.text)).collect()
     }
 }
 
@@ -258,14 +258,14 @@ mod tests {
     fn a_test_is_told_in_lines_of_json_and_its_record_comes_last() {
         let record = records::udp_both();
         let mut history = History::default();
-        start(&record).into_iter().for_each(|told| history.keep(told));
+        start(&record).into_iter().for_each(|event| history.keep(event));
         for _ in 0..700 {
             for row in &record.intervals {
                 history.keep(hosts(Some(&HostSample::default()), None));
                 history.keep(interval(row));
             }
         }
-        end(&record).into_iter().for_each(|told| history.keep(told));
+        end(&record).into_iter().for_each(|event| history.keep(event));
         let texts = history.texts();
         let of = |words: &str| texts.iter().filter(|text| text.contains(words)).count();
         assert_eq!(of("{\"event\":\"interval\""), 1_200);

@@ -88,9 +88,9 @@ fn a_captured_report_is_read() {
     let mut words = "0 0 0 0 88000000 0 0001f400 1 00001fab 0 0 00000080 0 0".to_owned();
     words.push_str(&" 0".repeat(18));
     let report = Report::decode(&bytes(&words)).unwrap();
-    let told =
+    let wanted =
         Report { bytes: 128_000, span_ns: 1_008_107_000, datagrams: 128, ..Report::default() };
-    assert_eq!(report, told);
+    assert_eq!(report, wanted);
     // The second report of a real server is the client's own last datagram.
     assert_eq!(Report::decode(&bytes(FIRST)), None);
     assert_eq!(Report::decode(&[0; REPORT_BYTES]), None);

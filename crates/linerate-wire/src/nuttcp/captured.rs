@@ -191,7 +191,7 @@ fn captured_lines_are_read() {
 
 #[test]
 fn what_is_meant_is_as_near_as_four_decimals_are() {
-    let told = |bytes: u64| match heard::line(&results::interval(
+    let printed = |bytes: u64| match heard::line(&results::interval(
         &parameters(NEW),
         Span { bytes, ns: 1_000_000_000, loss: None },
         Span::default(),
@@ -200,8 +200,8 @@ fn what_is_meant_is_as_near_as_four_decimals_are() {
         other => panic!("{other:?}"),
     };
     for bytes in (0..500_000).step_by(61) {
-        assert!(heard::is_meant(told(bytes), bytes), "{bytes}: {}", told(bytes));
-        assert!(!heard::is_meant(told(bytes), bytes + 110), "{bytes}");
+        assert!(heard::is_meant(printed(bytes), bytes), "{bytes}: {}", printed(bytes));
+        assert!(!heard::is_meant(printed(bytes), bytes + 110), "{bytes}");
     }
 }
 

@@ -102,7 +102,7 @@ fn span(mb: &str, seconds: &str, mbps: &str, loss: Option<(u64, u64)>) -> Option
     Some(Span { bytes: bytes.round() as u64, ns: ns as u64, loss })
 }
 
-/// Whether a server may mean `bytes` by the `told` of its megabytes.
-pub fn is_meant(told: u64, bytes: u64) -> bool {
-    told.abs_diff(bytes) <= ROUNDED_BYTES / 2 + 1
+/// Whether a server may mean `bytes` by the `reported` of its megabytes.
+pub fn is_meant(reported: u64, bytes: u64) -> bool {
+    reported.abs_diff(bytes) <= ROUNDED_BYTES / 2 + 1
 }

@@ -43,7 +43,7 @@ pub fn measure(sizes: &Sizes) {
         let mut all = Vec::new();
         for name in names.iter().take(ASKED) {
             let asked = Instant::now();
-            operator.tell(name, &Order::Ping, LONG).await.expect("it is there");
+            operator.send_order(name, &Order::Ping, LONG).await.expect("it is there");
             all.push(asked.elapsed());
         }
         all
@@ -67,7 +67,7 @@ async fn all_answer(operator: &Broker, names: &[String]) {
         asking.spawn(async move {
             loop {
                 let place = room.acquire().await.expect("it stays open");
-                if operator.tell(&name, &Order::Ping, PATIENCE).await.is_ok() {
+                if operator.send_order(&name, &Order::Ping, PATIENCE).await.is_ok() {
                     return;
                 }
                 drop(place);

@@ -226,7 +226,7 @@ fn free(book: &Mutex<BTreeSet<u64>>, hosts: &[u64]) {
 
 async fn tell(shared: &Shared, agent: &str, order: Order) -> Answer {
     let asked = Instant::now();
-    let answer = shared.operator.tell(agent, &order, PATIENCE).await.expect("it answers");
+    let answer = shared.operator.send_order(agent, &order, PATIENCE).await.expect("it answers");
     shared.times.lock().expect("nobody failed").orders.push(asked.elapsed());
     answer
 }

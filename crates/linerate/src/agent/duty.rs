@@ -1,4 +1,4 @@
-//! An agent at work: what it is told, what it says of itself, what it sends and keeps.
+//! An agent at work: its orders, what it says of itself, what it sends and keeps.
 //!
 //! It does one test at a time, and nothing else meanwhile: no heartbeat and no result leaves while a test may be under
 //! way. A test ends by this host's own clock, whatever the network does.
@@ -67,7 +67,7 @@ pub struct Duty {
     spoiled: Option<(u64, ErrorRecord)>,
     /// That the broker lets it in no more was said.
     refused: bool,
-    tell: UnboundedSender<Said>,
+    events: UnboundedSender<Said>,
     said: UnboundedReceiver<Said>,
 }
 
@@ -76,7 +76,7 @@ impl Duty {
     pub fn new(broker: Broker, outbox: Outbox, place: Place) -> Result<Self, ErrorRecord> {
         let mail = Mail::new(outbox);
         let fence = Fence::after(mail.epoch()?);
-        let (tell, said) = unbounded_channel();
+        let (events, said) = unbounded_channel();
         let (clock, portrait, mut diary) =
             (SystemClock::default(), Portrait::default(), Diary::default());
         let (version, address) = (env!("CARGO_PKG_VERSION").to_owned(), place.address.clone());
@@ -93,7 +93,7 @@ impl Duty {
             slot,
             spoiled,
             refused,
-            tell,
+            events,
             said,
         })
     }
@@ -104,7 +104,7 @@ impl Duty {
 
     /// Until `stop`.
     pub async fn run(mut self, stop: &Stop) -> Result<(), ErrorRecord> {
-        let mut told = self.broker.orders().await?;
+        let mut orders = self.broker.orders().await?;
         let mut confirmations = self.broker.confirmations().await?;
         let mut tick = tokio::time::interval(BEAT_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -117,7 +117,7 @@ impl Duty {
                 () = over => self.close(),
                 () = stop.asked() => break,
                 Some(said) = self.said.recv() => self.hear(said)?,
-                order = told.next() => {
+                order = orders.next() => {
                     let Some((order, asker)) = order else { return Err(gone()) };
                     let answer = self.obey(order).await;
                     self.broker.answer(asker, &answer).await?;
@@ -131,8 +131,8 @@ impl Duty {
                         self.mail.note(&turn, sent, self.clock.elapsed())?;
                     }
                 }
-                Some(told) = reporter.join_next() => {
-                    if let Ok((id, taken)) = told {
+                Some(reported) = reporter.join_next() => {
+                    if let Ok((id, taken)) = reported {
                         self.diary.sent(&id, taken, self.clock.elapsed());
                     }
                 }
@@ -260,7 +260,7 @@ impl Duty {
         let (role, epoch) = (prepare.role, prepare.epoch);
         log(&format!("ready for {} as {role:?} with {}", prepare.turn, prepare.peer).to_lowercase());
         if role == Role::Server {
-            work::serve(&prepare, self.place.port, &policy, stop.clone(), &self.tell);
+            work::serve(&prepare, self.place.port, &policy, stop.clone(), &self.events);
         }
         self.slot = Some(Slot { prepare, stop, begun: role == Role::Server, made });
         match role {
@@ -332,7 +332,7 @@ impl Duty {
             return Err(refused(ErrorKind::Busy, why, "ask for another lease"));
         };
         slot.begun = true;
-        work::test(&slot.prepare, at, slot.stop.clone(), &self.tell);
+        work::test(&slot.prepare, at, slot.stop.clone(), &self.events);
         Ok(Answer::Done)
     }
 

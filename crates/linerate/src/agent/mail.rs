@@ -46,12 +46,12 @@ impl Mail {
         Self { outbox, due: BTreeMap::new(), complained: false }
     }
 
-    /// The highest lease that this host was ever told of.
+    /// The highest lease that this host was ever given.
     pub fn epoch(&self) -> Result<Epoch, ErrorRecord> {
         self.outbox.epoch().map(Epoch).map_err(stored)
     }
 
-    /// It was told of a lease.
+    /// It was given a lease.
     pub fn raise(&mut self, epoch: Epoch) -> Result<(), ErrorRecord> {
         self.outbox.raise(epoch.0).map_err(stored)
     }

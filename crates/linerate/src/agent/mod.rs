@@ -1,4 +1,4 @@
-//! `linerate agent`: a host that is told by the broker of its fleet what to test.
+//! `linerate agent`: a host that gets from the broker of its fleet the order to test.
 
 pub mod args;
 #[cfg(feature = "nats")]

@@ -25,17 +25,17 @@ pub enum Said {
 
 fn begin(
     epoch: u64,
-    tell: &UnboundedSender<Said>,
+    events: &UnboundedSender<Said>,
     work: impl FnOnce() -> Option<Came> + Send + 'static,
 ) {
-    let told = tell.clone();
+    let at_end = events.clone();
     let done = move || {
-        let _ = told.send(Said::Ended(epoch, work()));
+        let _ = at_end.send(Said::Ended(epoch, work()));
     };
     if let Err(why) = Builder::new().name("test".into()).spawn(done) {
         let error =
             ErrorRecord::new(ErrorKind::Unable, "cannot start a test", why.to_string(), &[]);
-        let _ = tell.send(Said::Ended(epoch, Some(Came::Failed(Box::new(error)))));
+        let _ = events.send(Said::Ended(epoch, Some(Came::Failed(Box::new(error)))));
     }
 }
 
@@ -45,7 +45,7 @@ pub fn serve(
     port: u16,
     policy: &Policy,
     stop: Stop,
-    tell: &UnboundedSender<Said>,
+    events: &UnboundedSender<Said>,
 ) {
     let epoch = prepare.epoch;
     let plan = &prepare.test.plan;
@@ -63,7 +63,7 @@ pub fn serve(
         one_off: true,
         ..Options::default()
     };
-    let listening = tell.clone();
+    let listening = events.clone();
     let report = move |_, event| match event {
         Event::Listening(Dialect::Native, address) => {
             let _ = listening.send(Said::Listening(epoch, address.port()));
@@ -73,7 +73,7 @@ pub fn serve(
         }
         _ => {}
     };
-    begin(epoch, tell, move || {
+    begin(epoch, events, move || {
         let served = server::serve(&options, move || Ok(stop), report);
         served.err().map(|error| Came::Failed(Box::new(error)))
     });
@@ -84,7 +84,7 @@ pub fn test(
     prepare: &Prepare,
     (name, port): (String, u16),
     stop: Stop,
-    tell: &UnboundedSender<Said>,
+    events: &UnboundedSender<Said>,
 ) {
     let test = prepare.test.clone();
     let request = Request {
@@ -96,7 +96,7 @@ pub fn test(
         command: test.command,
         ..Request::new(Target::Host { name, port }, test.plan)
     };
-    begin(prepare.epoch, tell, move || {
+    begin(prepare.epoch, events, move || {
         Some(Came::Record(Box::new(linerate_runner::run(&request, &mut (), &stop))))
     });
 }

@@ -20,7 +20,7 @@ const KEPT: (&str, &str) =
 const BAD_HOST: (&str, &str) =
     ("linerate_fleet_bad_host", "A host that is bad, and in which part; always 1.");
 const BAD_LINK: (&str, &str) = ("linerate_fleet_bad_link", "A link that is bad; always 1.");
-const TOLD: (&str, &str) =
+const JUDGED: (&str, &str) =
     ("linerate_fleet_judged", "Whether bad hosts or links can be told of these results, 0 or 1.");
 const CHANGED: (&str, &str) =
     ("linerate_fleet_changed_level", "Which way the level of the pair changed last; always 1.");
@@ -35,7 +35,7 @@ const UNDER_WAY: (&str, &str) = ("linerate_fleet_tests", "Tests that run now.");
 /// Names of all but the figure itself.
 #[cfg(test)]
 pub const NAMES: &[(&str, &str)] = &[
-    TIMESTAMP, KEPT, BAD_HOST, BAD_LINK, TOLD, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
+    TIMESTAMP, KEPT, BAD_HOST, BAD_LINK, JUDGED, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
     UNDER_WAY,
 ];
 
@@ -123,10 +123,10 @@ fn ends(pair: &FleetPair) -> [&str; 2] {
 
 fn who_is_bad(making: &Making, document: &FleetDocument) -> prometheus::Result<()> {
     let verdict = &document.verdict;
-    let told = making.of_labels(TOLD, &["of"])?;
+    let judged = making.of_labels(JUDGED, &["of"])?;
     for (of, answer) in [("hosts", verdict.hosts), ("links", verdict.links)] {
         let is = answer == FleetAnswer::Judged;
-        told.with_label_values(&[of]).set(f64::from(u8::from(is)));
+        judged.with_label_values(&[of]).set(f64::from(u8::from(is)));
     }
     let hosts = making.of_labels(BAD_HOST, &["host", "role"])?;
     let links = making.of_labels(BAD_LINK, PAIR)?;

@@ -211,7 +211,7 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let stop = output::stop_at_signals()?;
     let output = if args.json { Output::Json } else { Output::Text };
     let mut screen = Screen::new(output, look, stop.clone(), ());
-    let mut tell = |event: &Event<'_>| match *event {
+    let mut on_event = |event: &Event<'_>| match *event {
         Event::Note(note) => {
             let _ = writeln!(stderr(), "note: {}", clean(note));
         }
@@ -235,10 +235,10 @@ fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
             }
         }
     };
-    let measure = |reach: &dyn Reach, tell: &mut OnEvent<'_>| {
-        measure(&asked, reach, &SystemClock::default(), &stop, tell)
+    let measure = |reach: &dyn Reach, on_event: &mut OnEvent<'_>| {
+        measure(&asked, reach, &SystemClock::default(), &stop, on_event)
     };
-    let document = reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;
+    let document = reached(args.measured.nats.as_deref(), &asked, &mut on_event, measure)?;
     match output {
         Output::Text => screen.put(&text::text(&document)),
         _ => screen.json(json::document(&document)),
@@ -258,17 +258,17 @@ type OnEvent<'a> = dyn FnMut(&Event<'_>) + 'a;
 fn reached(
     nats: Option<&Path>,
     asked: &Asked,
-    tell: &mut OnEvent<'_>,
+    on_event: &mut OnEvent<'_>,
     work: impl FnOnce(&dyn Reach, &mut OnEvent<'_>) -> Result<FleetDocument, ErrorRecord>,
 ) -> Result<FleetDocument, ErrorRecord> {
     match nats {
-        None => work(&by_network, tell),
+        None => work(&by_network, on_event),
         Some(_) if asked.fleet.may_meet() => {
             let hint = "direct connections: --key-file in the place of --nats";
             let why = "an agent is in one test at a time";
             Err(usage::error("cannot measure all pairs at once", why, &[hint]))
         }
-        Some(dir) => by_agents(dir, asked, tell, work),
+        Some(dir) => by_agents(dir, asked, on_event, work),
     }
 }
 
@@ -276,7 +276,7 @@ fn reached(
 fn by_agents(
     dir: &Path,
     asked: &Asked,
-    tell: &mut OnEvent<'_>,
+    on_event: &mut OnEvent<'_>,
     work: impl FnOnce(&dyn Reach, &mut OnEvent<'_>) -> Result<FleetDocument, ErrorRecord>,
 ) -> Result<FleetDocument, ErrorRecord> {
     broker::names(asked.fleet.hosts())?;
@@ -284,12 +284,12 @@ fn by_agents(
     let audit = asked.keep.as_ref().map(|keep| audit(&keep.place)).transpose()?.flatten();
     let fleet = asked.fleet.clone();
     let agents = nats::Nats::connect(&credentials, fleet, audit, broker::millis())?;
-    let document = work(&agents, tell);
+    let document = work(&agents, on_event);
     let unwanted = agents.end(document.as_ref().is_ok_and(|document| !document.interrupted));
     if unwanted > 0 {
         let words =
             format!("{unwanted} results came after their tests were given up, and do not count");
-        tell(&Event::Note(&words));
+        on_event(&Event::Note(&words));
     }
     document
 }

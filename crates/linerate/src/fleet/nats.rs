@@ -227,8 +227,8 @@ impl Agents {
         u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn tell(&self, agent: &str, order: &Order) -> Result<Answer, ErrorRecord> {
-        self.handle.block_on(self.broker.tell(agent, order, PATIENCE))
+    fn send_order(&self, agent: &str, order: &Order) -> Result<Answer, ErrorRecord> {
+        self.handle.block_on(self.broker.send_order(agent, order, PATIENCE))
     }
 
     /// Has both hosts end what they do under a lease, and gives it back. Says whether it did, and why the server's host is
@@ -242,8 +242,8 @@ impl Agents {
     ) -> (bool, Option<ErrorRecord>) {
         let end = Order::End { epoch: lease.epoch.0 };
         let ended = tokio::join!(
-            self.broker.tell(to, &end, PATIENCE),
-            self.broker.tell(from, &end, PATIENCE)
+            self.broker.send_order(to, &end, PATIENCE),
+            self.broker.send_order(from, &end, PATIENCE)
         );
         let (server, spoiled) = match ended.0 {
             Ok(_) => (true, None),
@@ -275,8 +275,8 @@ impl Agents {
         let [(a, first), (b, second)] = orders;
         let both = async {
             tokio::join!(
-                self.broker.tell(a, &first, PATIENCE),
-                self.broker.tell(b, &second, PATIENCE)
+                self.broker.send_order(a, &first, PATIENCE),
+                self.broker.send_order(b, &second, PATIENCE)
             )
         };
         self.handle.block_on(both).into()

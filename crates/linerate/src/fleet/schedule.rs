@@ -33,7 +33,7 @@ pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let webhook = webhook.map(|(address, post)| Webhook { to: &address.text, post });
     let stop = output::stop_at_signals()?;
     let mut screen = Screen::new(Output::Text, look, stop.clone(), ());
-    let mut tell = |event: &Event<'_>| match *event {
+    let mut on_event = |event: &Event<'_>| match *event {
         Event::Note(note) => {
             let _ = writeln!(stderr(), "note: {}", clean(note));
         }
@@ -44,9 +44,9 @@ pub fn run(args: &ScheduleArgs, look: Look) -> Result<Exit, ErrorRecord> {
         Event::Time { .. } | Event::Ended { .. } => {}
     };
     let clock = SystemClock::default();
-    let measure = |reach: &dyn Reach, tell: &mut OnEvent<'_>| {
-        schedule(&asked, &scheduled, webhook, (reach, &clock, &stop), tell)
+    let measure = |reach: &dyn Reach, on_event: &mut OnEvent<'_>| {
+        schedule(&asked, &scheduled, webhook, (reach, &clock, &stop), on_event)
     };
-    reached(args.measured.nats.as_deref(), &asked, &mut tell, measure)?;
+    reached(args.measured.nats.as_deref(), &asked, &mut on_event, measure)?;
     screen.exit(None, &[])
 }

@@ -97,7 +97,7 @@ fn follow(
             let look = seen.look;
             newest.set(seen);
             if let Some(feed) = &feed {
-                feed.tell(events::fleet(look, &pairs));
+                feed.publish(events::fleet(look, &pairs));
             }
         }
         pause = PAUSE.max(watch.elapsed().saturating_mul(SHARE));

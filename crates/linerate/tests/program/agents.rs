@@ -272,7 +272,7 @@ fn settings_hold_until_a_test_ends_and_outlast_no_agent() {
     let Some(mut fleet) = with_interfaces("set-held") else { return };
     let stranger = Stranger::new(&fleet);
     let set = || vec![Setting::new("mtu", SettingValue::Number(1_400)).expect("a setting")];
-    let end = |epoch| stranger.tell("b", &Order::End { epoch });
+    let end = |epoch| stranger.send_order("b", &Order::End { epoch });
     stranger.prepare_set(7, Role::Server, 60, set()).expect("it is allowed");
     assert!(mtu("lrb", 1_400));
     end(7).expect("they held");
@@ -301,8 +301,8 @@ impl Stranger {
         Self { runtime, broker }
     }
 
-    fn tell(&self, agent: &str, order: &Order) -> Result<Answer, ErrorRecord> {
-        self.runtime.block_on(self.broker.tell(agent, order, PATIENCE))
+    fn send_order(&self, agent: &str, order: &Order) -> Result<Answer, ErrorRecord> {
+        self.runtime.block_on(self.broker.send_order(agent, order, PATIENCE))
     }
 
     fn prepare(&self, epoch: u64, role: Role, lease_s: u64) -> Result<Answer, ErrorRecord> {
@@ -340,7 +340,7 @@ impl Stranger {
             test,
             set,
         };
-        self.tell(agent, &Order::Prepare(Box::new(prepare)))
+        self.send_order(agent, &Order::Prepare(Box::new(prepare)))
     }
 }
 
@@ -372,16 +372,16 @@ fn what_was_said_before_or_is_too_late_is_refused() {
     };
     with_token(&["rr", "-t", "1s"]).error("policy", 3);
     with_token(&["tcp", "-t", "11s"]).error("policy", 3);
-    assert_eq!(stranger.tell("b", &Order::End { epoch: 7 }).expect("it ends"), Answer::Done);
+    assert_eq!(stranger.send_order("b", &Order::End { epoch: 7 }).expect("it ends"), Answer::Done);
     let start = |epoch| Order::Start { epoch, address: "127.0.0.1".to_owned(), port: 9 };
-    assert_eq!(kind(stranger.tell("a", &start(7))), ErrorKind::Busy, "it was never told");
+    assert_eq!(kind(stranger.send_order("a", &start(7))), ErrorKind::Busy, "it was never told");
     assert_eq!(stranger.prepare(8, Role::Client, 60).expect("a new lease"), Answer::Done);
-    stranger.tell("a", &Order::End { epoch: 8 }).expect("it ends");
-    assert_eq!(kind(stranger.tell("a", &start(8))), ErrorKind::Busy, "it has ended");
+    stranger.send_order("a", &Order::End { epoch: 8 }).expect("it ends");
+    assert_eq!(kind(stranger.send_order("a", &start(8))), ErrorKind::Busy, "it has ended");
     // Who was told before knows so after a restart.
     fleet.agents.remove(0).kill();
     fleet.agents.insert(0, Agent::start(&fleet.folder, "a"));
-    assert!(wait_for(LONG, || stranger.tell("a", &Order::Ping).is_ok()));
+    assert!(wait_for(LONG, || stranger.send_order("a", &Order::Ping).is_ok()));
     assert_eq!(kind(stranger.prepare(8, Role::Client, 60)), ErrorKind::Busy);
     fleet.agents[0].said("is not later than all before");
     // All of it is kept, with the ground.
@@ -404,7 +404,7 @@ fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
     let ready = stranger.prepare(7, Role::Server, 60).expect("a new lease");
     let Answer::Ready { address, port } = ready else { panic!("{ready:?}") };
     stranger.prepare(7, Role::Client, 5).expect("a new lease");
-    stranger.tell("a", &Order::Start { epoch: 7, address, port }).expect("it begins");
+    stranger.send_order("a", &Order::Start { epoch: 7, address, port }).expect("it begins");
     drop(stranger);
     fleet.nats.kill();
     fleet.agents[0].said("the lease of run.0.7 is over");

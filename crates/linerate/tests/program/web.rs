@@ -596,15 +596,15 @@ fn a_browser_draws_a_test() {
     let Some(browser) = Browser::new(test) else { return };
     let mut record = records::udp_both();
     record.title = Some("<b id=taken>x</b>".to_owned());
-    let mut told: Vec<_> = events::start(&record).into();
-    told.extend(record.intervals.iter().map(events::interval));
-    told.push(events::so_far("so far: nobody knows".to_owned()));
-    told.extend(events::end(&record));
-    let told: String = told.iter().map(|told| &*told.text).collect();
+    let mut events_sent: Vec<_> = events::start(&record).into();
+    events_sent.extend(record.intervals.iter().map(events::interval));
+    events_sent.push(events::so_far("so far: nobody knows".to_owned()));
+    events_sent.extend(events::end(&record));
+    let events_sent: String = events_sent.iter().map(|event| &*event.text).collect();
     let address = framed(DRAWN, move |path, stream| {
         let answer = match path {
             "" => plain_html(Html::of_test().as_str()),
-            "events" => http::events() + &told,
+            "events" => http::events() + &events_sent,
             _ => http::NOT_FOUND.to_owned(),
         };
         let _ = stream.write_all(answer.as_bytes());

@@ -69,8 +69,8 @@ impl Client {
                 continue;
             };
             let share = shares.next();
-            let told = share.as_ref().map(in_its_words);
-            ends.extend(stream::side(&report).map(|here| StreamEnd { here, far: told }));
+            let reported = share.as_ref().map(in_its_words);
+            ends.extend(stream::side(&report).map(|here| StreamEnd { here, far: reported }));
             match report {
                 Report::Send(sent) => {
                     let of_one = |row| interval_share(row, terms.plan.streams, id.index);
@@ -127,11 +127,11 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
         Some(size) => bytes.saturating_add(size / 2) / size.max(1) * size,
         None => bytes,
     };
-    let told = if is_meant(totals.bytes, all) { all } else { whole(totals.bytes) };
+    let reported = if is_meant(totals.bytes, all) { all } else { whole(totals.bytes) };
     let streams = u16::try_from(here.len()).unwrap_or(u16::MAX);
     let unit = size.unwrap_or(1).max(1);
-    let more = told.saturating_sub(all) / unit;
-    let parts = parts(&near, told.min(all), unit);
+    let more = reported.saturating_sub(all) / unit;
+    let parts = parts(&near, reported.min(all), unit);
     let again = |index| far.retransmits.map(|again| share(again, streams, index));
     (0u16..)
         .zip(parts)
@@ -152,19 +152,19 @@ fn shares(here: &[&Report], far: &Far, totals: Span, size: Option<u64>) -> Vec<F
         .collect()
 }
 
-/// `told` bytes of `near`, in whole units and in proportion to it: none has more than its own.
-fn parts(near: &[u64], told: u64, unit: u64) -> Vec<u64> {
+/// `reported` bytes of `near`, in whole units and in proportion to it: none has more than its own.
+fn parts(near: &[u64], reported: u64, unit: u64) -> Vec<u64> {
     let units = |bytes: u64| u128::from(bytes / unit.max(1));
     let all: u64 = near.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes));
-    if told == all {
+    if reported == all {
         return near.to_vec();
     }
-    let (told, sent) = (units(told), near.iter().map(|bytes| units(*bytes)).sum::<u128>());
+    let (reported, sent) = (units(reported), near.iter().map(|bytes| units(*bytes)).sum::<u128>());
     let (mut before, mut given) = (0, 0);
     let part = |bytes: &u64| {
         before += units(*bytes);
         // No more than is there, so that it fits.
-        let until = (told.min(sent) * before).checked_div(sent).unwrap_or(0);
+        let until = (reported.min(sent) * before).checked_div(sent).unwrap_or(0);
         let part = until - std::mem::replace(&mut given, until);
         u64::try_from(part).unwrap_or(u64::MAX).saturating_mul(unit)
     };
@@ -254,11 +254,11 @@ mod tests {
     fn parts_add_up_to_what_was_told_and_none_is_larger_than_its_whole() {
         // Two streams of 8.2.2's server that had a thirtieth of both.
         let near = [1_330_515 * 1_448, 826_245 * 1_448];
-        let told = 73_308 * 1_448;
-        let found = parts(&near, told, 1_448);
-        assert_eq!(found.iter().sum::<u64>(), told);
+        let reported = 73_308 * 1_448;
+        let found = parts(&near, reported, 1_448);
+        assert_eq!(found.iter().sum::<u64>(), reported);
         assert!(found.iter().zip(near).all(|(part, near)| *part <= near && *part > 0), "{found:?}");
-        for (near, told, unit, wanted) in [
+        for (near, reported, unit, wanted) in [
             (vec![30, 30], 60, 1, vec![30, 30]),
             (vec![30, 30, 30], 89, 1, vec![29, 30, 30]),
             (vec![0, 0], 0, 7, vec![0, 0]),
@@ -270,8 +270,12 @@ mod tests {
                 vec![u64::MAX / 4, u64::MAX / 4 + 1],
             ),
         ] {
-            let found = parts(&near, told, unit);
-            assert_eq!(found.iter().sum::<u64>(), wanted.iter().sum::<u64>(), "{near:?} {told}");
+            let found = parts(&near, reported, unit);
+            assert_eq!(
+                found.iter().sum::<u64>(),
+                wanted.iter().sum::<u64>(),
+                "{near:?} {reported}"
+            );
             assert!(found.iter().zip(&near).all(|(part, near)| part <= near), "{found:?}");
         }
     }

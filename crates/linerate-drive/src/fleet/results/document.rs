@@ -12,7 +12,7 @@ use linerate_model::record::ProgramFacts;
 use super::{Found, Head, NO_TURN, Results};
 
 impl Results {
-    /// The changes that all kept times tell, those that are not over among them.
+    /// The changes that all kept times report, those that are not over among them.
     fn changes(&self, head: &Head) -> Vec<FleetChange> {
         let (mut watched, looked) = self.watched.clone();
         let more = (looked..self.all_times()).flat_map(|time| self.look(&mut watched, time, head));

@@ -11,7 +11,7 @@ use super::super::results::Found;
 use super::super::{NO_ANSWER, Webhook};
 use super::{Begun, Event, Run, how};
 
-/// Who is told of changes beside those who get a webhook.
+/// To whom changes are reported beside those who get a webhook.
 const SCREEN: &str = "screen";
 
 impl Run<'_> {
@@ -69,27 +69,27 @@ impl Run<'_> {
     pub(in crate::fleet) fn over(
         &mut self,
         deliver: Option<&mut Webhook<'_>>,
-        tell: &mut dyn FnMut(&Event<'_>),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) {
         self.agents.iter_mut().for_each(|agent| *agent = None);
         if let Some((measured, begun, number)) = self.results.last() {
-            tell(&Event::Over { number, begun, measured, of: self.asked.pairs.len() });
+            on_event(&Event::Over { number, begun, measured, of: self.asked.pairs.len() });
         }
-        self.say(deliver, tell);
+        self.say(deliver, on_event);
     }
 
-    /// Says each change that nobody was told of, once to each.
+    /// Reports each change that was not yet, once to each.
     pub(in crate::fleet) fn say(
         &mut self,
         deliver: Option<&mut Webhook<'_>>,
-        tell: &mut dyn FnMut(&Event<'_>),
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) {
         let unit = self.wanted.metric.unit;
         let found = self.results.look_at_all(&self.head).to_vec();
         for found in &found {
             let id = found.id(&self.head);
             if !self.knows(&id, SCREEN) {
-                tell(&Event::Changed { change: &found.change, unit });
+                on_event(&Event::Changed { change: &found.change, unit });
                 self.delivered(id, SCREEN);
             }
         }
@@ -100,7 +100,7 @@ impl Run<'_> {
                 continue;
             }
             if let Err(why) = (webhook.post)(&notice) {
-                tell(&Event::Note(&format!(
+                on_event(&Event::Note(&format!(
                     "{} was not told of a change: {why}; it is told again after the next time",
                     webhook.to
                 )));

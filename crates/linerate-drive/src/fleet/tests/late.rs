@@ -58,10 +58,11 @@ fn late_in(folder: &Folder) -> FleetDocument {
     asked.keep = folder.keep(true);
     let reach = Outlasting::of(&world);
     let mut ended = 0;
-    let mut tell = |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
+    let mut on_event =
+        |event: &Event<'_>| ended += usize::from(matches!(event, Event::Ended { .. }));
     // Nothing passes here, so that whoever waited for the end of a lease would wait for ever.
     let clock = MadeClock(&world);
-    let document = run(&asked, &reach, &clock, &Stop::default(), &mut tell).unwrap();
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut on_event).unwrap();
     assert_eq!((document.id == cut.id, ended), (true, 4), "{document:?}");
     assert!(document.pairs.iter().all(|pair| pair.values.iter().all(Option::is_some)));
     assert_eq!(document.pairs.iter().map(|pair| pair.tries).sum::<u32>(), 6, "{document:?}");

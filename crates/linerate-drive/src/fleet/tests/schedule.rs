@@ -35,7 +35,7 @@ fn go_on(
         let made = Made(Arc::clone(world), access.name.clone(), false);
         Ok(Box::new(made) as Box<dyn HostAgent>)
     };
-    let mut tell = |event: &Event<'_>| {
+    let mut on_event = |event: &Event<'_>| {
         let mut said = said.borrow_mut();
         match *event {
             Event::Over { number, begun, measured, .. } => {
@@ -61,7 +61,8 @@ fn go_on(
     };
     let clock = MadeClock(world);
     let document =
-        schedule(asked, &scheduled, Some(webhook), (&connect, &clock, &stop), &mut tell).unwrap();
+        schedule(asked, &scheduled, Some(webhook), (&connect, &clock, &stop), &mut on_event)
+            .unwrap();
     (document, said.into_inner())
 }
 

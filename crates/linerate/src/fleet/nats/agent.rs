@@ -54,7 +54,7 @@ impl HostAgent for Agent {
             Request::Test(test) => {
                 self.measure(&test).map(|record| Reply::Record(Box::new(record)))
             }
-            Request::Ping => self.agents.tell(&self.id, &Order::Ping).map(|_| Reply::Done),
+            Request::Ping => self.agents.send_order(&self.id, &Order::Ping).map(|_| Reply::Done),
             _ => {
                 let what = format!("cannot ask the agent {} for this", self.id);
                 let why = "agents run tests, and nothing else";
@@ -175,7 +175,7 @@ impl Agent {
             return Err(failed("measure", &"both hosts were ready too late"));
         }
         let epoch = held.grant.epoch.0;
-        match agents.tell(&self.id, &Order::Start { epoch, address, port }) {
+        match agents.send_order(&self.id, &Order::Start { epoch, address, port }) {
             // It may have begun all the same, and then its result comes.
             Err(error) if error.kind != ErrorKind::TimedOut => return Err(error),
             _ => {}
@@ -194,7 +194,7 @@ impl Agent {
             }
             if self.stop.seen() && !ends {
                 ends = true;
-                let _ = agents.tell(&self.id, &Order::End { epoch });
+                let _ = agents.send_order(&self.id, &Order::End { epoch });
                 let last = u64::try_from(LAST_WORDS.as_nanos()).unwrap_or(u64::MAX);
                 until_ns = until_ns.min(now_ns.saturating_add(last));
             }
