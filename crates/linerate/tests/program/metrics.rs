@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{
     Client, FleetFile, Lab, PORT, Server, alone, linerate, number, skip, wait_for,
@@ -118,7 +119,10 @@ struct Beside(Child, PathBuf);
 impl Beside {
     /// `file` is what it reads, in that folder.
     fn start(command: &mut Command, option: &str, file: &str, text: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("linerate-{file}-{}", std::process::id()));
+        // Several tests have one of a kind at once.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (own, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("linerate-{file}-{own}-{count}"));
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join(file);
         std::fs::write(&path, text).expect("a file");
