@@ -437,3 +437,46 @@ fn networks_that_are_not_allowed_test_in_no_dialect() {
         assert_eq!(log.matches("\"started\"").count(), n, "{name}: {log}");
     }
 }
+
+/// One test beyond each limit of the owner, and one within, in each dialect.
+#[test]
+fn limits_are_the_same_in_every_dialect() {
+    let _alone = alone();
+    // Streams of iperf 2 over UDP have half of the tests.
+    for (dialect, most) in
+        Dialect::ALL.map(|one| (one, if one == Dialect::Iperf2 { "2" } else { "1" }))
+    {
+        let limits = ["--max-tests", most, "--max-duration", "3s", "--max-streams", "2"];
+        let server = Server::start(None, &[&["--all-dialects"][..], &limits].concat());
+        let name = dialect.as_ref();
+        let port = if doors().any(|door| door == dialect) { dialect.port() } else { server.port };
+        let client = |line: &str| {
+            let base = format!("{line} -p {port} --dialect {name} --json");
+            support::Client::start(None, &base.split(' ').collect::<Vec<_>>())
+        };
+        let count = |event: &str| server.log().matches(&format!("\"event\":\"{event}\"")).count();
+        let refused = |line: &str, why: &str| {
+            let (started, before) = (count("started"), server.log().matches(why).count());
+            let ran = client(line).end();
+            assert_ne!(ran.code, 0, "{name}: {line}: {}", ran.out);
+            let log = server.log();
+            assert!(log.matches(why).count() > before, "{name}: {line}: {log}");
+            assert_eq!(count("started"), started, "{name}: {line}: {log}");
+        };
+        // One at once.
+        let before = count("started");
+        let first = client("udp 127.0.0.1 -b 2M -t 2s");
+        assert!(wait_for(LONG, || count("started") > before), "{name}: {}", server.log());
+        refused("udp 127.0.0.1 -b 2M -t 200ms", "\"kind\":\"busy\"");
+        assert_eq!(first.end().code, 0, "{name}: {}", server.log());
+        server.says("\"ended\"", count("started"));
+        // As long, and as many streams. Who does not say how long it sends is cut off; iperf 2's streams are tests of
+        // their own, and netperf has one.
+        refused("udp 127.0.0.1 -b 2M -t 4s", "longer than this server's 3 s");
+        if !matches!(dialect, Dialect::Netperf | Dialect::Iperf2) {
+            refused("tcp 127.0.0.1 -b 2M -t 200ms -P 3", "more than this server's 2");
+        }
+        assert_eq!(client("tcp 127.0.0.1 -b 2M -t 200ms").end().code, 0, "{name}");
+        server.says("\"ended\"", count("started"));
+    }
+}
