@@ -1,5 +1,7 @@
 //! Whether this end itself did not run, or lost its link: it would take its peer for silent.
 //!
+//! Links are those that the kernel reports to have changed meanwhile; this thread looks at each beat.
+//!
 //! A thread of the process wakes fifty times a second while tests run. Where it did not, nothing of the process
 //! ran: it was stopped (SIGSTOP, a debugger), its machine was suspended or frozen, or it got no core.
 
@@ -8,7 +10,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_engine::clock;
-use linerate_host::thread;
+use linerate_host::outage::Outages;
+use linerate_host::{link, thread};
 use linerate_model::sample::ThreadUse;
 
 /// The thread wakes this often …
@@ -33,6 +36,8 @@ struct Pulse {
     stopped_ns: u64,
     /// When it last ran again after it was held up, and how long it had not run.
     held_up: Option<(u64, u64)>,
+    /// While tests run.
+    outages: Option<Outages>,
 }
 
 static PULSE: Mutex<Pulse> = Mutex::new(Pulse::new());
@@ -42,7 +47,15 @@ impl Pulse {
     const fn new() -> Self {
         let used =
             ThreadUse { cpu_ns: None, ready_ns: None, sleeps: None, core: None, others_ns: 0 };
-        Self { watchers: 0, has_thread: false, beat_ns: 0, used, stopped_ns: 0, held_up: None }
+        Self {
+            watchers: 0,
+            has_thread: false,
+            beat_ns: 0,
+            used,
+            stopped_ns: 0,
+            held_up: None,
+            outages: None,
+        }
     }
 
     /// The thread woke at `now_ns`, having used `used` since it began.
@@ -69,6 +82,13 @@ impl Pulse {
             self.held_up = Some((now_ns, gap_ns));
         }
         self.held_up
+    }
+
+    /// What is known of links until `now_ns`.
+    fn outages(&mut self, now_ns: u64) -> Option<&Outages> {
+        let outages = self.outages.as_mut()?;
+        outages.look(now_ns);
+        Some(outages)
     }
 
     fn is_late(&self, now_ns: u64) -> bool {
@@ -100,6 +120,7 @@ impl Watch {
         let mut pulse = pulse();
         if pulse.watchers == 0 {
             pulse.beat_ns = clock::boottime_ns();
+            pulse.outages = Outages::open();
         }
         pulse.watchers += 1;
         WATCHED.notify_one();
@@ -111,6 +132,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut pulse = pulse();
         pulse.watchers = pulse.watchers.saturating_sub(1);
+        if pulse.watchers == 0 {
+            pulse.outages = None;
+        }
     }
 }
 
@@ -130,7 +154,9 @@ fn beat() {
         while known.watchers == 0 {
             known = WATCHED.wait(known).unwrap_or_else(PoisonError::into_inner);
         }
-        known.beat(clock::boottime_ns(), thread::usage());
+        let now_ns = clock::boottime_ns();
+        known.beat(now_ns, thread::usage());
+        known.outages(now_ns);
         drop(known);
         std::thread::sleep(BEAT);
         known = pulse();
@@ -140,6 +166,13 @@ fn beat() {
 /// For how long this process has been stopped while tests ran, in nanoseconds; of use as a difference only.
 pub fn stopped_ns() -> u64 {
     pulse().stopped_ns
+}
+
+/// For how long this interface has had no link while tests ran, in nanoseconds; of use as a difference only. `None`
+/// where the kernel reports no changes.
+pub fn unlinked_ns(nic: &str) -> Option<u64> {
+    let now_ns = clock::boottime_ns();
+    pulse().outages(now_ns).map(|outages| outages.lost_ns(nic, now_ns))
 }
 
 /// Whether the thread that notices stops has not run for so long that there may be one of which it does not know.
@@ -158,10 +191,21 @@ pub fn ran_for() -> Duration {
 /// Why the peer seems to be gone: what is known of this end goes first. `local` is this end's address.
 pub fn explained(why: &str, local: IpAddr) -> String {
     let held_up = pulse().explained(why, clock::boottime_ns());
-    held_up.unwrap_or_else(|| match linerate_host::link::trouble(local) {
+    let trouble = || link::trouble(local).or_else(|| was_lost(local));
+    held_up.unwrap_or_else(|| match trouble() {
         Some(trouble) => format!("{why}, but {trouble}"),
         None => why.to_owned(),
     })
+}
+
+/// That the interface of `local` had no link a while ago.
+fn was_lost(local: IpAddr) -> Option<String> {
+    let nic = link::holder(local)?;
+    let now_ns = clock::boottime_ns();
+    let (ended_ns, took_ns) = pulse().outages(now_ns)?.last(&nic)?;
+    let seconds = took_ns as f64 / 1e9;
+    (now_ns.saturating_sub(ended_ns) < SHOWS_WITHIN_NS)
+        .then(|| format!("its own interface {nic} had no link for {seconds:.1} s"))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub mod inventory;
 mod irq;
 pub mod link;
 mod netlink;
+pub mod outage;
 pub mod profile;
 pub mod roots;
 pub mod sampler;

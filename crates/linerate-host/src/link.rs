@@ -26,6 +26,13 @@ pub fn trouble(local: IpAddr) -> Option<String> {
         .then(|| format!("its own interface {name} has no carrier"))
 }
 
+/// The interface that has `local`.
+pub fn holder(local: IpAddr) -> Option<String> {
+    let local = local.to_canonical();
+    let mut interfaces = getifaddrs().ok()?;
+    interfaces.find(|one| address(one) == Some(local)).map(|one| one.interface_name)
+}
+
 /// Whether an address by which others see this host is one of its own. Nothing for loopback, which says nothing of
 /// others, and where the kernel reports no addresses.
 pub fn is_own(seen: IpAddr) -> Option<bool> {

@@ -61,6 +61,8 @@ kinds! {
         EngineFallback = "engine-fallback", "the engine that was used, by `--engine`";
         /// An end, or its whole machine, did not run for a part of the test.
         Stopped = "stopped", "repeat the test";
+        /// An interface of the test was down or had no carrier for a part of it.
+        LinkLost = "link-lost", "the cable, the other port, and what else sets this interface; then repeat the test";
         /// A sending host itself dropped datagrams, and not because its queue was full.
         LocalSendErrors = "local-send-errors", "the errno that its words name";
         /// Two counters that should agree do not.

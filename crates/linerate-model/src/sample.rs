@@ -521,6 +521,11 @@ pub struct HostSample {
     /// it was stopped, or the whole machine was. Of totals only, and where the kernel keeps run delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_ns: Option<u64>,
+    /// How long the interface of the test was down or had no carrier, in nanoseconds, as the kernel reported it: a lost
+    /// carrier up to a second late where others changed before (net/core/link_watch.c). Of totals only, and where the
+    /// kernel reports changes of interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlinked_ns: Option<u64>,
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ class CpuPlan(TypedDict):
 
 class Cut(TypedDict):
     """Where what both ends run is less than, or other than, what was asked. Part of the message and of the record, and in
-    neither is there one: what cannot be had is refused, or told by a doubt."""
+    neither is there one: what cannot be had is refused, or reported by a doubt."""
 
     # Agreed, in words.
     agreed: str
@@ -124,6 +124,7 @@ DoubtKind = Literal[
     "timer-late",
     "engine-fallback",
     "stopped",
+    "link-lost",
     "local-send-errors",
     "counters-disagree",
     "degraded",

@@ -57,6 +57,18 @@ pub(super) fn read_port(body: &[u8]) -> Option<Port> {
     })
 }
 
+/// The interface that a change is about, and whether it has a link: it is up, and has a carrier as the message is made.
+/// (`IFF_RUNNING` follows up to a second later: net/core/link_watch.c.) `None` of other changes.
+pub(crate) fn state(kind: u16, body: &[u8]) -> Option<(String, bool)> {
+    let name = text(attribute(body.get(IFINFOMSG_BYTES..)?, IFLA_IFNAME)?);
+    let flags = u32_at(body, 8)?;
+    match kind {
+        RTM_NEWLINK => Some((name, flags & IFF_UP != 0 && flags & IFF_LOWER_UP != 0)),
+        RTM_DELLINK => Some((name, false)),
+        _ => None,
+    }
+}
+
 fn read(body: &[u8]) -> Option<Link> {
     let attributes = body.get(IFINFOMSG_BYTES..)?;
     let number = |kind| u32_at(attribute(attributes, kind)?, 0);
@@ -102,6 +114,7 @@ fn message(interface: u32) -> Vec<u8> {
 
 const IFINFOMSG_BYTES: usize = 16;
 const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
 const IFLA_ADDRESS: u16 = 1;
@@ -111,6 +124,7 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_MAX_MTU: u16 = 51;
+const IFF_UP: u32 = 1;
 const IFF_LOWER_UP: u32 = 1 << 16;
 
 #[cfg(test)]
@@ -132,6 +146,23 @@ mod tests {
             queue_length: 1000,
         };
         assert_eq!(read(&body), Some(expected));
+    }
+
+    #[test]
+    fn a_link_is_there_where_it_is_up_and_in_operation() {
+        for (kind, flags, wanted) in [
+            (RTM_NEWLINK, IFF_UP | IFF_LOWER_UP, Some(true)),
+            (RTM_NEWLINK, IFF_UP, Some(false)),
+            (RTM_NEWLINK, 0, Some(false)),
+            (RTM_DELLINK, IFF_UP | IFF_LOWER_UP, Some(false)),
+            (RTM_GETLINK, IFF_UP | IFF_LOWER_UP, None),
+        ] {
+            let mut body = Vec::new();
+            put_words(&mut body, &[0, 7, flags, 0]);
+            put_attribute(&mut body, IFLA_IFNAME, b"eth0\0");
+            assert_eq!(state(kind, &body), wanted.map(|up| ("eth0".to_owned(), up)));
+            assert_eq!(state(kind, &body[..18]), None, "it is cut short");
+        }
     }
 
     #[test]

@@ -75,6 +75,15 @@ impl Netlink {
         Self::open(NETLINK_NETFILTER)
     }
 
+    /// Opens a socket that gets each change of an interface, and asks for nothing.
+    pub(crate) fn of_links() -> Option<Self> {
+        let mut netlink = Self::open(NETLINK_ROUTE)?;
+        // A port without a number gets nothing that the kernel says to all (net/netlink/af_netlink.c, do_one_broadcast).
+        netlink.socket.bind_auto().ok()?;
+        netlink.socket.add_membership(RTNLGRP_LINK).ok()?;
+        Some(netlink)
+    }
+
     fn open(protocol: isize) -> Option<Self> {
         let socket = netlink_sys::Socket::new(protocol).ok()?;
         // Words beside the error number, and no copy of the question. Kernels before 4.12 have no
@@ -98,6 +107,22 @@ impl Netlink {
         each: impl FnMut(u16, &[u8]),
     ) -> Result<(), Refusal> {
         self.ask_within(1, kind, flags, body, each)
+    }
+
+    /// Hands each change that has come to `each`, by type and body, and waits for none; whether the kernel had room for
+    /// all since the last call.
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(u16, &[u8])) -> bool {
+        let mut whole = true;
+        for _ in 0..MOST_CHANGES {
+            match recv(self.socket.as_raw_fd(), &mut self.answer, MsgFlags::MSG_DONTWAIT) {
+                Ok(length) => messages(self.answer.get(..length).unwrap_or_default())
+                    .for_each(|message| each(message.kind, message.body)),
+                Err(Errno::ENOBUFS) => whole = false,
+                Err(Errno::EINTR) => {}
+                Err(_) => break,
+            }
+        }
+        whole
     }
 
     /// An order. Drivers may stop and start a card for it, which takes them seconds.
@@ -246,7 +271,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const ORDER_WAITS: u32 = 100;
 /// The kernel fills at most 32 KiB of a datagram (`NLMSG_GOODSIZE`, `netlink_dump`).
 const LARGEST_ANSWER: usize = 64 << 10;
+/// Datagrams of changes that are read at once; the rest waits for the next time.
+const MOST_CHANGES: u32 = 256;
 const HEADER_BYTES: usize = 16;
+/// `enum rtnetlink_groups`, include/uapi/linux/rtnetlink.h.
+const RTNLGRP_LINK: u32 = 1;
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;

@@ -31,7 +31,9 @@ pub(crate) struct HostWatch {
     counters: Option<Counters>,
     counters_from: Option<Arc<Reading>>,
     irqs_from: Option<IrqCounts>,
+    nic: Option<String>,
     stopped_from_ns: u64,
+    unlinked_from_ns: Option<u64>,
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -52,7 +54,9 @@ impl HostWatch {
             counters,
             counters_from: reading.clone(),
             irqs_from: now.and_then(|now| now.irqs),
+            nic: nic.map(str::to_owned),
             stopped_from_ns: standstill::stopped_ns(),
+            unlinked_from_ns: nic.and_then(standstill::unlinked_ns),
             begun: None,
             over: None,
             row_from: reading,
@@ -73,6 +77,11 @@ impl HostWatch {
     pub(crate) async fn warm(&mut self) {
         self.counters_from = self.read().await;
         self.stopped_from_ns = standstill::stopped_ns();
+        self.unlinked_from_ns = self.unlinked_ns();
+    }
+
+    fn unlinked_ns(&self) -> Option<u64> {
+        standstill::unlinked_ns(self.nic.as_deref()?)
     }
 
     /// The first stream's word counts: the others' spans begin and end with it.
@@ -136,6 +145,8 @@ impl HostWatch {
             // A thread whose cgroup is throttled does not count as waiting for a core.
             let throttled_ns = total.counters.throttled_ns.unwrap_or(0);
             total.stopped_ns = Some(stopped_ns.saturating_sub(throttled_ns));
+            let unlinked = self.unlinked_ns().zip(self.unlinked_from_ns);
+            total.unlinked_ns = unlinked.map(|(now, from)| now.saturating_sub(from));
         }
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {

@@ -201,6 +201,13 @@ fn of_host(doubts: &mut Vec<Doubt>, outcome: &Outcome, end: TestEnd, total: &Hos
         );
         add(doubts, DoubtKind::Stopped, text);
     }
+    if let Some(unlinked_ns) = total.unlinked_ns.filter(|ns| *ns > 0) {
+        let text = format!(
+            "the {name}'s interface was down or had no carrier for at least {:.2} s of the test",
+            seconds(unlinked_ns)
+        );
+        add(doubts, DoubtKind::LinkLost, text);
+    }
     let stolen = total.cores.iter().max_by_key(|core| core.steal);
     if let Some(core) = stolen.filter(|core| core.steal >= 500) {
         let text = format!(

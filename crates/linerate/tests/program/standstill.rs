@@ -125,6 +125,38 @@ fn a_lost_link_and_a_lost_address_are_named() {
     });
 }
 
+#[test]
+fn a_link_that_comes_back_leaves_a_doubt_with_its_length() {
+    let _alone = alone();
+    if !Lab::possible("a_link_that_comes_back_leaves_a_doubt_with_its_length") {
+        return;
+    }
+    // Where it is set down, and whose it is. What the other end lost the kernel may report too late to be seen.
+    let ends = [("a", "client"), ("b", "server")];
+    often(4, &ends, |(space, end)| {
+        let lab = Lab::pair();
+        let server = lab.serve();
+        let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 4s");
+        let begun = Instant::now();
+        lab.run(space, "ip link set eth0 down");
+        std::thread::sleep(Duration::from_millis(700));
+        lab.run(space, "ip link set eth0 up");
+        let took = begun.elapsed();
+        let record = client.end().complete();
+        let doubts = list(&record["doubts"]).iter().filter(|doubt| doubt["kind"] == "link-lost");
+        let texts: Vec<_> = doubts.map(|doubt| doubt["text"].as_str().expect("a text")).collect();
+        println!("{space}: {texts:?} of {took:?}");
+        let start = format!("the {end}'s interface was down or had no carrier for at least ");
+        let of_end = texts.iter().find_map(|text| text.strip_prefix(&start));
+        let lost = of_end.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        let lost = lost.unwrap_or_else(|| panic!("{space}: {}", record["doubts"]));
+        assert!(lost > 0.5 && lost < took.as_secs_f64() + 0.5, "{lost} of {took:?}");
+        // A test beside which nothing changes has none.
+        let quiet = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 1s").end();
+        assert!(!quiet.complete()["doubts"].to_string().contains("link-lost"));
+    });
+}
+
 /// Who was killed while this end was stopped left nobody blamed for silence, in iperf3's dialect too.
 #[test]
 fn a_stop_is_named_in_iperf3s_dialect() {
