@@ -71,10 +71,11 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         let mut nap_until = None;
         match port.recv() {
             Ok(arrivals) => {
-                idle = false;
-                let (again, nap) = stream.take(&arrivals);
-                nap_until = nap;
-                if again {
+                let taken = stream.take(&arrivals);
+                // A sender that says its end again until it is answered (iperf 2's each 10 ms) sends nothing more.
+                idle = taken.nothing;
+                nap_until = taken.nap;
+                if taken.again {
                     answer_again(&mut *port, hello);
                 }
             }
@@ -116,6 +117,16 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     }
 }
 
+/// What one call brought.
+struct Taken {
+    /// The sender has said its end, and no datagram was new, nor are there more.
+    nothing: bool,
+    /// The client's hello was among it again.
+    again: bool,
+    /// Until when to leave the rest in the socket.
+    nap: Option<u64>,
+}
+
 /// One stream.
 struct Stream<'a> {
     context: &'a Context,
@@ -126,16 +137,16 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// What one call brought: whether the client's hello was among it again, and until when to leave the
-    /// rest in the socket.
+    /// Counts what one call brought.
     #[inline]
-    fn take(&mut self, arrivals: &Arrivals<'_>) -> (bool, Option<u64>) {
+    fn take(&mut self, arrivals: &Arrivals<'_>) -> Taken {
         let (context, around) = (self.context, self.context.around());
         self.flow.on_call();
         let now = clock::monotonic_ns();
         self.arrival.look(now);
         let started = self.started_in_warmup();
         let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
+        let before = self.flow.unique();
         for message in arrivals.messages() {
             match self.flow.apart(message.bytes) {
                 None => {}
@@ -174,7 +185,9 @@ impl Stream<'_> {
         let (messages, bytes) = (arrivals.len() as u64, bytes + warm_bytes);
         let nap =
             stamped.then(|| self.batching.after_call(now, messages, bytes, arrivals.is_full()));
-        (again, nap.flatten())
+        let same = self.flow.unique() == before && self.flow.has_end();
+        let nothing = same && !arrivals.is_full();
+        Taken { nothing, again, nap: nap.flatten() }
     }
 
     /// What came before this socket was there.

@@ -137,6 +137,18 @@ impl Incoming {
         self.account.peer_end().filter(|_| !std::mem::replace(&mut self.end_said, true))
     }
 
+    /// Different datagrams of the measured time so far.
+    #[inline]
+    pub fn unique(&self) -> u64 {
+        self.account.unique()
+    }
+
+    /// Whether the sender has said how many it sent.
+    #[inline]
+    pub fn has_end(&self) -> bool {
+        self.account.peer_end().is_some()
+    }
+
     /// Whether nothing more can come, when its sender says that it sent `reported`.
     #[inline]
     pub fn is_complete(&self, reported: Option<u64>) -> bool {

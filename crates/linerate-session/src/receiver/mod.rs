@@ -169,6 +169,12 @@ impl Receiver {
         self.window.unique() >= sent
     }
 
+    /// Different datagrams that have arrived.
+    #[inline]
+    pub fn unique(&self) -> u64 {
+        self.window.unique()
+    }
+
     /// How many datagrams the sender has said, in a datagram after the last, that it sent.
     #[inline]
     pub fn peer_end(&self) -> Option<u64> {
