@@ -2,9 +2,7 @@
 //! to a system on which they are installed, upgraded and removed.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,15 +61,22 @@ fn program(test: &str, scratch: &Scratch) -> Option<PathBuf> {
         return None;
     }
     let real = scratch.path("linerate");
-    std::fs::copy(&built, &real).expect("a copy");
+    runnable(&built, &real);
     let stand_in = scratch.path("stand-in");
     let script = format!(
         "#!/bin/bash\nfor real in {} {PACKAGES}/linerate; do\n    [ ! -x $real ] || exec -a \"$0\" $real \"$@\"\ndone\n",
         real.display()
     );
-    std::fs::write(&stand_in, script).expect("a script");
-    std::fs::set_permissions(&stand_in, Permissions::from_mode(0o755)).expect("its mode");
+    let text = scratch.path("stand-in.sh");
+    std::fs::write(&text, script).expect("a script");
+    runnable(&text, &stand_in);
     Some(stand_in)
+}
+
+/// Another process writes it: one that the other test starts meanwhile has all open that this one has open, and the kernel
+/// runs no file that is open for writing (`ETXTBSY`, execve(2)).
+fn runnable(from: &Path, to: &Path) {
+    ran(Command::new("install").args(["-m", "755"]).args([from, to]));
 }
 
 /// Runs it; what it said.

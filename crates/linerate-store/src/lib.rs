@@ -26,7 +26,9 @@
 //! assert_eq!(reader.meta()?, meta);
 //! assert!(reader.check().is_empty(), "no byte is altered");
 //! # drop(reader);
-//! # std::fs::remove_file(&file).expect("it was there");
+//! # for end in ["", "-wal", "-shm", ".lock"] {
+//! #     let _ = std::fs::remove_file(format!("{}{end}", file.display()));
+//! # }
 //! # Ok::<(), linerate_store::StoreError>(())
 //! ```
 

@@ -10,6 +10,7 @@ pub mod link;
 pub mod nats;
 pub mod peer;
 pub mod plans;
+pub mod port;
 pub mod postgres;
 pub mod records;
 pub mod runnable;

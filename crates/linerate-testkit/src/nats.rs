@@ -1,6 +1,6 @@
 //! A real nats-server for a test, which ends with it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -35,12 +35,6 @@ fn find(target: &Path) -> Option<PathBuf> {
             Command::new("go").args(["install", MODULE]).env("GOBIN", target.join("go")).status();
         go.is_ok_and(|status| status.success()).then(there).flatten()
     })
-}
-
-/// A port that nobody has now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("its number").port()
 }
 
 /// A server that runs; killed when this is dropped.

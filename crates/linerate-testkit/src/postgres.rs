@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::nats::free_port;
 use crate::peer::LONG;
+use crate::port::free_port;
 
 /// Who runs it where a test is root, which PostgreSQL refuses: `nobody` of every system.
 const NOBODY: u32 = 65_534;

@@ -246,9 +246,8 @@ mod tests {
             assert!(there.iter().any(|known| known == asked), "{asked} is none of {there:?}");
         }
         let page = include_str!("../../../docs/prometheus.md");
-        let families = ["linerate_server_", "linerate_fleet_"];
-        for name in there.iter().filter(|name| families.iter().any(|start| name.starts_with(start)))
-        {
+        let starts = ["linerate_server_", "linerate_fleet_"];
+        for name in there.iter().filter(|name| starts.iter().any(|start| name.starts_with(start))) {
             assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/prometheus.md");
         }
     }

@@ -196,10 +196,8 @@ impl Observer for Face<'_> {
             bytes: receiver.bytes,
             seconds,
             loss: loss.map(|(lost, came)| (lost, lost.saturating_add(came))),
-            retransmits: tcp
-                .map_or(reported.map(|reported| reported.retransmits), |tcp| tcp.retransmits),
-            cwnd_bytes: tcp
-                .map_or(reported.and_then(|reported| reported.cwnd_bytes), |tcp| tcp.cwnd_bytes),
+            retransmits: tcp.map_or(reported.map(|one| one.retransmits), |tcp| tcp.retransmits),
+            cwnd_bytes: tcp.map_or(reported.and_then(|one| one.cwnd_bytes), |tcp| tcp.cwnd_bytes),
             sent: sender.map(|sender| sender.bytes).filter(|_| tcp.is_none()),
         };
         let add = |one: Option<u64>, more: Option<u64>| {
@@ -212,8 +210,8 @@ impl Observer for Face<'_> {
             loss: add(lost, row.loss.map(|(l, _)| l)).zip(add(all, row.loss.map(|(_, a)| a))),
             sent: add(self.total.sent, row.sent),
             // Of this end's own connection there is a total at the end alone.
-            retransmits: add(self.total.retransmits, reported.map(|reported| reported.retransmits)),
-            cwnd_bytes: reported.and_then(|reported| reported.cwnd_bytes),
+            retransmits: add(self.total.retransmits, reported.map(|one| one.retransmits)),
+            cwnd_bytes: reported.and_then(|one| one.cwnd_bytes),
         };
         self.print(&interval(&self.options, &row, &self.total));
     }

@@ -12,8 +12,9 @@ use linerate_broker::config::Server;
 use linerate_broker::keys::{Authority, found};
 use linerate_broker::{Broker, Credentials, enrol};
 use linerate_fleet::plan::Resource;
-use linerate_testkit::nats::{Nats, free_port, program};
+use linerate_testkit::nats::{Nats, program};
 use linerate_testkit::peer::LONG;
+use linerate_testkit::port::free_port;
 use serde_json::Value;
 
 /// Seconds since 1970, of some day: what is signed has to be of before now.

@@ -424,12 +424,10 @@ impl Course {
             .collect();
         for (factor, number) in tune.space().left_out() {
             let Some(row) = factors.get_mut(*factor) else { continue };
-            let number_in_rows = Some(*number as u64);
+            let number_there = Some(*number as u64);
             let with_it: Vec<&TuneTrial> = trials
                 .iter()
-                .filter(|t| {
-                    t.failed.is_some() && t.levels.get(&row.name).copied() == number_in_rows
-                })
+                .filter(|t| t.failed.is_some() && t.levels.get(&row.name).copied() == number_there)
                 .collect();
             let is_gone = |(f, l): &(&String, &u64)| gone.contains(&((*f).clone(), **l));
             let alone = |t: &&&TuneTrial| t.levels.iter().filter(is_gone).count() == 1;

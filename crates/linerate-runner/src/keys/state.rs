@@ -51,6 +51,13 @@ struct Places {
     turn: AtomicU64,
 }
 
+impl Drop for Places {
+    fn drop(&mut self) {
+        // A child that another thread starts has the lock too, until it runs its own program.
+        let _ = self.file.unlock();
+    }
+}
+
 impl BudgetState {
     /// Reads the file, or makes it for its owner alone. One that is damaged counts as empty, and that is said.
     ///
@@ -105,18 +112,19 @@ fn open(path: &Path) -> Result<BudgetState, String> {
     if facts.nlink() != 1 || facts.mode() & 0o022 != 0 {
         return Err("it has another name (a hard link), or others may write it".to_owned());
     }
-    match file.try_lock() {
-        Ok(()) => {}
+    let places = match file.try_lock() {
+        Ok(()) => Places { file, turn: AtomicU64::new(0) },
         Err(TryLockError::WouldBlock) => {
             return Err("another server keeps its own there".to_owned());
         }
         Err(TryLockError::Error(e)) => return Err(e.to_string()),
-    }
-    let Found { turn, carried, damage, foreign } = read(&file).map_err(|e| e.to_string())?;
+    };
+    let found = read(&places.file).map_err(|e| e.to_string())?;
+    let Found { turn, carried, damage, foreign } = found;
     if foreign {
         return Err("it holds something else, which is left alone".to_owned());
     }
-    let places = Places { file, turn: AtomicU64::new(turn) };
+    places.turn.store(turn, Ordering::Relaxed);
     Ok(BudgetState { path: path.to_owned(), places: Ok(places), found: carried, damage })
 }
 

@@ -196,12 +196,9 @@ fn tests_commands_and_reboots_are_run_there() {
     let record = host.run_test(&test(server.at.port(), false, little())).expect("a record");
     assert_eq!(record.error.expect("an error").kind.name(), "key");
     // In the dialect that is asked for, whose server has a port of its own.
-    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = free.local_addr().expect("its number").port();
-    drop(free);
-    let doors = vec![(Dialect::Netperf, port)];
-    let _netperf = Served::start(Options { doors, ..Options::default() });
-    let asked = test(port, false, lasting(200, tcp()));
+    let doors = vec![(Dialect::Netperf, 0)];
+    let netperf = Served::start(Options { native: false, doors, ..Options::default() });
+    let asked = test(netperf.at.port(), false, lasting(200, tcp()));
     let asked = RemoteTest { dialect: Some(Dialect::Netperf), ..asked };
     let record = host.run_test(&asked).expect("a record");
     assert_eq!((record.status, &record.error), (Status::Complete, &None));

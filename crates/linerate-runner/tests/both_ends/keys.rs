@@ -237,11 +237,14 @@ fn a_revoked_key_ends_what_runs_and_gets_nothing_more_while_others_go_on() {
 
 #[test]
 fn a_key_expires_while_its_test_runs() {
-    let expires = Timestamp::now() + SignedDuration::from_secs(3);
-    let short = Key { expires: Some(expires), ..key("short") };
+    let until = |seconds| Some(Timestamp::now() + SignedDuration::from_secs(seconds));
+    let short = Key { expires: until(3_600), ..key("short") };
     let kept = Kept::new("expires", &file(&[&short]));
     let server = kept.serve();
-    let record = Running::start(by(server.at, &short, endless())).ends();
+    let running = Running::start(by(server.at, &short, endless()));
+    running.measures(1);
+    kept.write(&file(&[&Key { expires: until(2), ..short.clone() }]));
+    let record = running.ends();
     let ended = error(&record, "server_stopped", 1);
     assert!(ended.why.contains("the key `short` has expired"), "{ended:?}");
     let refused = error(&run(&by(server.at, &short, little())), "key", 3);
@@ -442,10 +445,9 @@ fn a_controllers_test_is_charged_in_every_dialect() {
     let budget = Budget { bytes_per_day: Some(2_000_000), ..Budget::default() };
     let lab = Key { rights: vec![Right::Control], budget, ..key("lab") };
     for dialect in [Dialect::Iperf2, Dialect::Netperf, Dialect::Nuttcp] {
-        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = free.local_addr().expect("its number").port();
-        drop(free);
-        let _far = Served::start(Options { doors: vec![(dialect, port)], ..Options::default() });
+        let doors = vec![(dialect, 0)];
+        let far = Served::start(Options { native: false, doors, ..Options::default() });
+        let port = far.at.port();
         let name = format!("charged-{dialect:?}");
         let (scratch, kept) = (Scratch::new(&name), Kept::new(&name, &file(&[&lab])));
         let agent = Some(scratch.options(false, None));

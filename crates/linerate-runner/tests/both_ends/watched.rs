@@ -114,7 +114,7 @@ fn a_sender_follows_whoever_watches_it() {
 #[test]
 fn one_as_fast_as_it_goes_gets_a_rate() {
     let served = Served::start(Options::default());
-    let plan = intervals(50, lasting(800, of_rate(None, udp(1_000))));
+    let plan = intervals(50, lasting(3_000, of_rate(None, udp(1_000))));
     let (record, _) = watched(request(served.at, plan), &[(4, 2_000_000)]);
     assert_eq!(chosen(&record), [2_000_000]);
     let at_s = record.events[0].at_s.max(record.events[1].at_s);
@@ -152,7 +152,7 @@ fn what_is_not_sent_from_here_by_udp_goes_on_as_it_was() {
         watched(request(served.at, intervals(50, lasting(300, tcp()))), &[(2, 8_000)]);
     assert_eq!((chosen(&record).len(), marks(&record)), (0, 1));
     // In another dialect a sender of UDP follows as well.
-    let plan = intervals(100, lasting(1_000, of_rate(Some(8_000_000), udp(1_000))));
+    let plan = intervals(100, lasting(3_000, of_rate(Some(8_000_000), udp(1_000))));
     let iperf3 = Request { dialect: Some(Dialect::Iperf3), ..request(served.at, plan) };
     let (record, _) = watched(iperf3, &[(2, 800_000)]);
     assert_eq!(chosen(&record), [800_000]);

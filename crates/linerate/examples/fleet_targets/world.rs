@@ -10,7 +10,8 @@ use linerate_broker::config::Server;
 use linerate_broker::keys::{Authority, found};
 use linerate_broker::{Broker, Credentials};
 use linerate_store::Meta;
-use linerate_testkit::nats::{Nats, free_port, program};
+use linerate_testkit::nats::{Nats, program};
+use linerate_testkit::port::free_port;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Seconds since 1970 of some day: what is signed has to be of before now.

@@ -487,6 +487,7 @@ metric = { column = 1 }
 #[test]
 fn a_value_that_the_driver_rounds_is_a_doubt_and_one_it_refuses_the_end() {
     const TEST: &str = "a_value_that_the_driver_rounds_is_a_doubt_and_one_it_refuses_the_end";
+    let _alone = support::alone();
     let plan = format!("{ON_TAP}set.dut = {{ coalesce.rx-frames = 100 }}\n");
     let Some((lab, folder)) = tap(TEST, "rounded", &plan) else { return };
     let before = lab.run("a", "ethtool -c tap7");
@@ -515,6 +516,7 @@ fn a_value_that_the_driver_rounds_is_a_doubt_and_one_it_refuses_the_end() {
 #[test]
 fn a_setting_that_does_not_hold_is_told_and_the_run_given_up() {
     const TEST: &str = "a_setting_that_does_not_hold_is_told_and_the_run_given_up";
+    let _alone = support::alone();
     let plan = format!("{ON_TAP}set.dut = {{ mtu = 1400 }}\n")
         .replace("runs = 2", "runs = 1\npause = \"6s\"");
     let Some((lab, folder)) = tap(TEST, "unheld", &plan) else { return };
@@ -615,7 +617,10 @@ fn a_setting_takes_back_what_the_defaults_say() {
 
 #[test]
 fn status_while_another_runs_it_and_where_nothing_may_be_written() {
-    let folder = scratch("status", &quick(COMMANDS).replace("sleep 0.01", "sleep 0.1"));
+    // From the second command on each waits until it is let go.
+    let held = "while [ -e first ] && [ -e hold ]; do sleep 0.01; done; touch first";
+    let folder = scratch("status", &quick(COMMANDS).replace("sleep 0.01", held));
+    fs::write(folder.join("hold"), "").unwrap();
     let (mut child, mut events) = watched(&folder, "run");
     assert!(events.any(|e| e["event"] == "run"));
     let state = status(&folder);
@@ -629,6 +634,7 @@ fn status_while_another_runs_it_and_where_nothing_may_be_written() {
     );
     child.kill().unwrap();
     child.wait().unwrap();
+    fs::remove_file(folder.join("hold")).unwrap();
     assert_eq!(status(&folder)["state"], "stopped");
     if !nix::unistd::geteuid().is_root() {
         return support::skip(

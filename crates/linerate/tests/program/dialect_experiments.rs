@@ -82,13 +82,12 @@ fn a_sweep_goes_to_real_servers_as_well() {
 #[ignore = "long"]
 fn a_search_takes_every_dialect() {
     let _alone = alone();
-    let _nobody = Urgent::nobody();
     let test = "a_search_takes_every_dialect";
     if !Lab::possible(test) {
         return;
     }
     let lab = Lab::bottleneck(40, 40);
-    let _urgent = support::Urgent::now();
+    let _urgent = Urgent::now();
     let (_server, space) =
         (Server::start(Some(&lab.space("b")), &["--all-dialects"]), lab.space("a"));
     for dialect in DIALECTS {
@@ -219,6 +218,10 @@ fn a_dialect_has_a_port_of_its_own_in_a_plan() {
     let mut seen: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         let run: Value = serde_json::from_str(line).expect("JSON");
+        // One that a busy host spoilt is made again.
+        if run["state"] != "counted" {
+            continue;
+        }
         let at = run["record"]["addresses"]["control"]["server"].as_str().expect("an address");
         let at = at.rsplit(':').next().unwrap_or_default().to_owned();
         seen.push((run["setting"].as_str().expect("a name").to_owned(), at));

@@ -6,7 +6,7 @@ use linerate_testkit::peer::LONG;
 
 use std::path::PathBuf;
 
-use crate::support::{Server, linerate};
+use crate::support::{Server, alone, linerate};
 use serde_json::Value;
 
 /// What `linerate schema NAME` prints.
@@ -58,6 +58,7 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn tests_and_their_server() {
+    let _alone = alone();
     let server = Server::start(None, &[]);
     let port = server.port.to_string();
     let to = ["127.0.0.1", "-p", &port, "-t", "300ms", "-i", "100ms"];
@@ -109,6 +110,7 @@ fn keys() {
 
 #[test]
 fn experiments() {
+    let _alone = alone();
     let sweep = ["sweep", "--local", "--rates", "1M,2M", "-t", "100ms", "--label", "small"];
     let value = document("sweep", 0, &[&sweep[..], &["--json"]].concat());
     assert_eq!(value["label"], "small");

@@ -158,7 +158,7 @@ if (location.hash) frame.style.width = location.hash.slice(1) + "px";
 frame.onload = async () => {
   const [page, window] = [frame.contentDocument, frame.contentWindow];
   const state = () => page.getElementById("state").textContent;
-  for (let i = 0; i < 50 && !state().startsWith("running"); i++) await new Promise((done) => setTimeout(done, 100));
+  while (!state().startsWith("running")) await new Promise((done) => setTimeout(done, 100));
   const cells = [...page.querySelectorAll(".heat a")];
   const before = cells.filter((cell) => cell.tabIndex === 0).length;
   cells[0].focus();

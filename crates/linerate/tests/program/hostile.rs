@@ -427,17 +427,6 @@ fn a_catalogue_of_attacks_in_256_mib() {
     assert!(most.is_none_or(|most| most <= MOST), "{most:?}");
 }
 
-/// Whether this process and a server may have so many descriptors each.
-fn descriptors(test: &str, wanted: u64) -> bool {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
-    if hard < wanted {
-        support::skip(test, &format!("of {wanted} descriptors {hard} are allowed"));
-    }
-    hard >= wanted
-}
-
 /// A connection from an address of loopback's.
 fn connected(from: u8, at: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
@@ -455,7 +444,7 @@ fn many_idle_connections_delay_nobody() {
     const ALL: usize = 5 * EACH;
     let _alone = alone();
     // Of the server's, half are for connections that wait.
-    if !descriptors(TEST, 2 * ALL as u64 + 1_000) {
+    if !support::descriptors(TEST, 2 * ALL as u64 + 1_000) {
         return;
     }
     let mut server = Server::start(None, &[]);
@@ -488,7 +477,7 @@ fn many_idle_connections_delay_nobody() {
 fn a_thousand_slow_connections_are_closed() {
     const TEST: &str = "a_thousand_slow_connections_are_closed";
     let _alone = alone();
-    if !descriptors(TEST, 4_000) {
+    if !support::descriptors(TEST, 4_000) {
         return;
     }
     let mut server = Server::start(None, &["--all-dialects"]);
@@ -529,7 +518,7 @@ fn a_thousand_slow_connections_are_closed() {
 #[test]
 fn a_thousand_idle_connections_delay_nobody() {
     let _alone = alone();
-    if !descriptors("a_thousand_idle_connections_delay_nobody", 2_500) {
+    if !support::descriptors("a_thousand_idle_connections_delay_nobody", 2_500) {
         return;
     }
     let mut server = Server::start(None, &[]);

@@ -146,7 +146,7 @@ fn the_end_of_a_test_leaves_the_streams_of_another_alone() {
     first.reset();
     server.says("\"vanished\"", 1);
     let socket = udp(at);
-    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket.send(&hello::HELLO).unwrap();
     assert_eq!(socket.recv(&mut [0; 64]).expect("an answer"), 4);
     assert_eq!(second.state(), Some(State::TestStart));
@@ -310,7 +310,7 @@ fn reverse_data_follows_the_word_that_the_test_runs() {
         let protocol = Protocol::from(i32::from(0x0800u16.to_be()));
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol)).expect("root");
         socket.set_recv_buffer_size(4 << 20).expect("a buffer");
-        socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a limit");
+        socket.set_read_timeout(Some(Duration::from_secs(6))).expect("a limit");
         move || {
             let mut order = Vec::new();
             let mut packet = [0u8; 2_048];
@@ -414,22 +414,23 @@ fn no_datagram_is_answered_with_more() {
         vec![0; 1_400],
         native,
     ];
-    let exchange = |from: &str| {
+    let exchange = |from: &str, first: Duration| {
         let socket = std::net::UdpSocket::bind((from, 0)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        socket.set_read_timeout(Some(first)).unwrap();
         let (mut sent, mut answered) = (0, 0);
         for datagram in datagrams.iter().cycle().take(3 * datagrams.len()) {
             sent += socket.send_to(datagram, at).unwrap();
         }
         while let Ok((length, _)) = socket.recv_from(&mut [0; 2_048]) {
             answered += length;
+            socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         }
         (sent, answered)
     };
-    let (sent, answered) = exchange("127.0.0.2");
+    let (sent, answered) = exchange("127.0.0.2", Duration::from_millis(300));
     assert_eq!(answered, 0, "of {sent} bytes from an address without a test");
     // From its own address one stream opens, however often it says hello; the test wants three and
     // sends nothing yet.
-    let (sent, answered) = exchange("127.0.0.1");
+    let (sent, answered) = exchange("127.0.0.1", LONG);
     assert!(answered == 4 && answered <= sent, "{answered} for {sent}");
 }

@@ -246,7 +246,8 @@ table inet truth {
         let server = Real::start(Some(&lab.space("b")), &[]);
         let port = server.port.to_string();
         let mut args = vec!["udp", "10.77.1.2", "-p", &port, "--json", "-t", "2s", "-b", "10M"];
-        args.extend(["-l", "1000", "-P", "2"]);
+        // Named: a server that is slow to answer was found out too late, and serves once.
+        args.extend(["-l", "1000", "-P", "2", "--dialect", "iperf3"]);
         args.extend(Some(way).filter(|way| *way == "--reverse"));
         let ran = linerate(Some(&lab.space("a")), &args);
         let record = ran.record();
@@ -326,7 +327,8 @@ fn a_slow_server_is_the_limit() {
     }
     let server = Real::start(None, &[]);
     let port = server.port.to_string();
-    let args = ["udp", "127.0.0.1", "-p", &port, "--json", "-t", "2s", "-b", "max", "-l", "1448"];
+    let to = ["udp", "127.0.0.1", "-p", &port, "--dialect", "iperf3"];
+    let args = [&to[..], &["--json", "-t", "2s", "-b", "max", "-l", "1448"]].concat();
     // The peer reports no intervals, so that not all identities can hold.
     let record = linerate(None, &args).record();
     assert_eq!(record["status"], "complete", "{}", record["error"]);

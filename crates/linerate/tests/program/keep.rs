@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use crate::support::{Server, linerate};
+use crate::support::{Server, alone, linerate};
 use serde_json::Value;
 
 /// A folder of this test's own, removed with all in it.
@@ -32,6 +32,7 @@ fn read(path: &str) -> Value {
 
 #[test]
 fn a_record_is_kept_beside_what_is_shown() {
+    let _alone = alone();
     let folder = Folder::new("kept");
     let server = Server::start(None, &[]);
     let port = server.port.to_string();

@@ -190,6 +190,7 @@ fn no_other_user_binds_the_port_beside_the_server() {
 fn who_takes_the_results_slowly_does_not_keep_its_place() {
     const STREAMS: u16 = 128;
     const BYTES_PER_MS: usize = 1_000;
+    let _alone = alone();
     let server = Server::start(None, &[]);
     let at = address(&server);
     let change = json!({ "streams": STREAMS, "interval": 10_000_000,

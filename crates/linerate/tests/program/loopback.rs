@@ -6,6 +6,8 @@ use crate::support;
 
 use std::time::Duration;
 
+use linerate_testkit::peer::LONG;
+
 use crate::support::{
     Client, Group, Ran, Server, Urgent, alone, identities, linerate, list, number, real, skip_busy,
 };
@@ -198,6 +200,7 @@ fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
     let start = |more: &[&str]| Client::start(None, &[&base[..], more].concat());
     let clients = [start(&[]), start(&["--udp", "--request", "8", "--response", "8"])];
     server.says("started", 2);
+    assert!(support::wait_for(LONG, || clients.iter().all(Client::has_stream)));
     // The stall lasts beyond the end of the tests, also where it begins a second late, and is too short for a server
     // that is lost.
     std::thread::sleep(Duration::from_millis(1_800));

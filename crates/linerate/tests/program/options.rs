@@ -196,7 +196,7 @@ fn everything_comes_from_the_bound_address() {
         for (verb, options) in [
             ("udp", "--both -k 100 -b 20M"),
             ("tcp", "-n 1M -P 2"),
-            ("rr", "-t 100ms --udp"),
+            ("rr", "-t 1s --udp"),
             ("udp", "-k 100 -b 20M --send-only"),
         ] {
             lab.nft("b", &sorting("dport", rule));

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use linerate_broker::Credentials;
-use linerate_testkit::nats::{Nats, free_port, program};
+use linerate_testkit::nats::{Nats, program};
 use linerate_testkit::peer::LONG;
+use linerate_testkit::port::free_port;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

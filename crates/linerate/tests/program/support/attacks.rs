@@ -5,7 +5,9 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use super::{Server, linerate, long, wait_for};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::{Server, linerate, long, skip, wait_for};
 
 /// What it is called, and what it does to the server at an address.
 pub type Attack = (&'static str, Box<dyn Fn(SocketAddr) + Send + Sync>);
@@ -53,8 +55,21 @@ pub fn survives(server: &mut Server, attacks: &[Attack], honest: impl Fn(&mut Se
     assert!(!long() || after.rss_kib < before.rss_kib + 8 * 1_024, "{before:?}, {after:?}");
 }
 
+/// Whether this process and a server may have so many descriptors each.
+pub fn descriptors(test: &str, wanted: u64) -> bool {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    if hard < wanted {
+        skip(test, &format!("of {wanted} descriptors {hard} are allowed"));
+    }
+    hard >= wanted
+}
+
 /// A thousand connections that say nothing, and an honest test beside them; then each of them is hung up on.
 pub fn outlasts_a_thousand_silent_connections(at: SocketAddr, dialect: &str) {
+    if !descriptors(&format!("a_thousand_silent_connections_keep_nobody_out ({dialect})"), 2_500) {
+        return;
+    }
     let silent: Vec<TcpStream> =
         (0..1_000).map(|_| TcpStream::connect(at).expect("it takes them")).collect();
     let port = at.port().to_string();

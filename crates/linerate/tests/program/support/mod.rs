@@ -33,13 +33,14 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 pub use attacks::{
-    Attack, MANY, Stranger, attack, outlasts_a_thousand_silent_connections, survives,
+    Attack, MANY, Stranger, attack, descriptors, outlasts_a_thousand_silent_connections, survives,
 };
 pub use certificate::certificate;
 pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
 pub use lab::{Lab, PORT, dropping};
 pub use linerate_testkit::identities::{identities, list, number, real};
+pub use linerate_testkit::port::free_port;
 pub use linerate_testkit::{skip, skip_busy};
 pub use program::Program;
 
@@ -595,34 +596,6 @@ pub fn together<T: Sync>(cases: &[T], each: impl Fn(&T) + Sync) {
         }
     });
 }
-
-/// A port of this host where nobody listens, kept for this process. It is bound and never listens: a program
-/// that another thread starts holds a copy of each descriptor until it runs, and a copy of a listener would
-/// keep the port's user out and make the port look served.
-///
-/// The kernel gives none of these ports to a client (`net.ipv4.ip_local_port_range` begins with 32,768): a server may
-/// take its UDP port when its test begins, and some other test's stream could have it by then.
-pub fn free_port() -> u16 {
-    static KEPT: Mutex<Vec<socket2::Socket>> = Mutex::new(Vec::new());
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let mut kept = KEPT.lock().unwrap();
-    for _ in FREE_PORTS {
-        let step = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = FREE_PORTS.start + u16::try_from(step % FREE_PORTS.len() as u32).expect("few");
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.expect("a socket");
-        socket.set_reuse_address(true).expect("an option");
-        let at = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-        if socket.bind(&at.into()).is_ok() && std::net::UdpSocket::bind(("0.0.0.0", port)).is_ok() {
-            kept.push(socket);
-            return port;
-        }
-    }
-    panic!("no free port in {FREE_PORTS:?}");
-}
-
-/// Between those of the programs that tests talk to.
-const FREE_PORTS: std::ops::Range<u16> = 13_000..19_000;
 
 /// Whether a command succeeded, and what it printed: with its errors where it did not.
 pub fn run(program: &str, args: &[&str]) -> (bool, String) {
