@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_engine::clock;
-use linerate_host::outage::Outages;
+use linerate_host::outage::{Lost, Outages};
 use linerate_host::{link, thread};
 use linerate_model::sample::ThreadUse;
 
@@ -84,8 +84,9 @@ impl Pulse {
         self.held_up
     }
 
-    /// What is known of links until `now_ns`.
-    fn outages(&mut self, now_ns: u64) -> Option<&Outages> {
+    /// What is known of links until `now_ns` of the clock that stands still while a machine is suspended: a span of a
+    /// test is no longer.
+    fn outages(&mut self, now_ns: u64) -> Option<&mut Outages> {
         let outages = self.outages.as_mut()?;
         outages.look(now_ns);
         Some(outages)
@@ -120,7 +121,7 @@ impl Watch {
         let mut pulse = pulse();
         if pulse.watchers == 0 {
             pulse.beat_ns = clock::boottime_ns();
-            pulse.outages = Outages::open();
+            pulse.outages = Outages::open(clock::monotonic_ns());
         }
         pulse.watchers += 1;
         WATCHED.notify_one();
@@ -154,9 +155,8 @@ fn beat() {
         while known.watchers == 0 {
             known = WATCHED.wait(known).unwrap_or_else(PoisonError::into_inner);
         }
-        let now_ns = clock::boottime_ns();
-        known.beat(now_ns, thread::usage());
-        known.outages(now_ns);
+        known.beat(clock::boottime_ns(), thread::usage());
+        known.outages(clock::monotonic_ns());
         drop(known);
         std::thread::sleep(BEAT);
         known = pulse();
@@ -168,11 +168,11 @@ pub fn stopped_ns() -> u64 {
     pulse().stopped_ns
 }
 
-/// For how long this interface has had no link while tests ran, in nanoseconds; of use as a difference only. `None`
+/// How often and for how long this interface has had no link while tests ran; of use as a difference only. `None`
 /// where the kernel reports no changes.
-pub fn unlinked_ns(nic: &str) -> Option<u64> {
-    let now_ns = clock::boottime_ns();
-    pulse().outages(now_ns).map(|outages| outages.lost_ns(nic, now_ns))
+pub fn lost_links(nic: &str) -> Option<Lost> {
+    let now_ns = clock::monotonic_ns();
+    pulse().outages(now_ns).map(|outages| outages.lost(nic, now_ns))
 }
 
 /// Whether the thread that notices stops has not run for so long that there may be one of which it does not know.
@@ -201,11 +201,12 @@ pub fn explained(why: &str, local: IpAddr) -> String {
 /// That the interface of `local` had no link a while ago.
 fn was_lost(local: IpAddr) -> Option<String> {
     let nic = link::holder(local)?;
-    let now_ns = clock::boottime_ns();
-    let (ended_ns, took_ns) = pulse().outages(now_ns)?.last(&nic)?;
-    let seconds = took_ns as f64 / 1e9;
-    (now_ns.saturating_sub(ended_ns) < SHOWS_WITHIN_NS)
-        .then(|| format!("its own interface {nic} had no link for {seconds:.1} s"))
+    let now_ns = clock::monotonic_ns();
+    let (ended_ns, least_ns) = pulse().outages(now_ns)?.last(&nic)?;
+    let seconds = least_ns as f64 / 1e9;
+    (now_ns.saturating_sub(ended_ns) < SHOWS_WITHIN_NS).then(|| {
+        format!("its own interface {nic} had lost its link, for {seconds:.2} s at the least")
+    })
 }
 
 #[cfg(test)]

@@ -263,7 +263,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
         interrupts_apart: after.interrupts_apart,
         span_ns,
         stopped_ns: None,
-        unlinked_ns: None,
+        lost_link: None,
         clock_step_ns: after.clocks.wall_ahead_ns.saturating_sub(before.clocks.wall_ahead_ns),
     }
 }
@@ -321,7 +321,7 @@ mod tests {
             interrupts_apart: None,
             span_ns: 1_000_000_000,
             stopped_ns: None,
-            unlinked_ns: None,
+            lost_link: None,
             clock_step_ns: -250,
         };
         assert_eq!(growth(&before, &after), expected);

@@ -521,11 +521,19 @@ pub struct HostSample {
     /// it was stopped, or the whole machine was. Of totals only, and where the kernel keeps run delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_ns: Option<u64>,
-    /// How long the interface of the test was down or had no carrier, in nanoseconds, as the kernel reported it: a lost
-    /// carrier up to a second late where others changed before (net/core/link_watch.c). Of totals only, and where the
-    /// kernel reports changes of interfaces.
+    /// That the interface of the test was down or had no carrier, as the kernel reported it. Of totals only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unlinked_ns: Option<u64>,
+    pub lost_link: Option<LostLink>,
+}
+
+/// How an interface lost its link. The kernel reports a lost carrier up to a second late where some interface changed in
+/// the second before (net/core/link_watch.c).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostLink {
+    /// How often.
+    pub times: u64,
+    /// For how long it had none, at the least, in nanoseconds.
+    pub least_ns: u64,
 }
 
 #[cfg(test)]

@@ -337,7 +337,7 @@ fn boasts() -> Vec<ServerMessage> {
         span_ns: most,
         clock_step_ns: i64::MIN,
         stopped_ns: None,
-        unlinked_ns: None,
+        lost_link: None,
     };
     let mut story = Vec::new();
     for stream in 0..4 {

@@ -60,6 +60,10 @@ pub(super) fn read_port(body: &[u8]) -> Option<Port> {
 /// The interface that a change is about, and whether it has a link: it is up, and has a carrier as the message is made.
 /// (`IFF_RUNNING` follows up to a second later: net/core/link_watch.c.) `None` of other changes.
 pub(crate) fn state(kind: u16, body: &[u8]) -> Option<(String, bool)> {
+    // A bridge reports by its own family that a port has left it (net/bridge/br_netlink.c).
+    if body.first() != Some(&AF_UNSPEC) {
+        return None;
+    }
     let name = text(attribute(body.get(IFINFOMSG_BYTES..)?, IFLA_IFNAME)?);
     let flags = u32_at(body, 8)?;
     match kind {
@@ -124,6 +128,7 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_MAX_MTU: u16 = 51;
+const AF_UNSPEC: u8 = 0;
 const IFF_UP: u32 = 1;
 const IFF_LOWER_UP: u32 = 1 << 16;
 
@@ -162,6 +167,8 @@ mod tests {
             put_attribute(&mut body, IFLA_IFNAME, b"eth0\0");
             assert_eq!(state(kind, &body), wanted.map(|up| ("eth0".to_owned(), up)));
             assert_eq!(state(kind, &body[..18]), None, "it is cut short");
+            body[0] = 7;
+            assert_eq!(state(kind, &body), None, "of a bridge's family");
         }
     }
 

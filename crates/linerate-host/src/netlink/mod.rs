@@ -35,6 +35,8 @@ pub(crate) struct Netlink {
     sequence: u32,
     question: Vec<u8>,
     answer: Vec<u8>,
+    /// The kernel had no room for a change, and some that came before are not yet read.
+    overran: bool,
 }
 
 impl std::fmt::Debug for Netlink {
@@ -92,7 +94,13 @@ impl Netlink {
         let _ = socket.set_cap_ack(true);
         let timeout = TimeVal::milliseconds(PATIENCE.as_millis().try_into().ok()?);
         setsockopt(&socket, ReceiveTimeout, &timeout).ok()?;
-        Some(Self { socket, sequence: 0, question: Vec::new(), answer: vec![0; LARGEST_ANSWER] })
+        Some(Self {
+            socket,
+            sequence: 0,
+            question: Vec::new(),
+            answer: vec![0; LARGEST_ANSWER],
+            overran: false,
+        })
     }
 
     /// Sends a question and hands each message of the answer to `each`, by type and body.
@@ -109,17 +117,23 @@ impl Netlink {
         self.ask_within(1, kind, flags, body, each)
     }
 
-    /// Hands each change that has come to `each`, by type and body, and waits for none; whether the kernel had room for
-    /// all since the last call.
+    /// Hands each change that has come to `each`, by type and body, and waits for none; whether nothing is missing. The
+    /// kernel says once that it had no room, before those it had room for, and drops all until they are read.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(u16, &[u8])) -> bool {
-        let mut whole = true;
+        let mut whole = !self.overran;
         for _ in 0..MOST_CHANGES {
             match recv(self.socket.as_raw_fd(), &mut self.answer, MsgFlags::MSG_DONTWAIT) {
                 Ok(length) => messages(self.answer.get(..length).unwrap_or_default())
                     .for_each(|message| each(message.kind, message.body)),
-                Err(Errno::ENOBUFS) => whole = false,
+                Err(Errno::ENOBUFS) => {
+                    self.overran = true;
+                    whole = false;
+                }
                 Err(Errno::EINTR) => {}
-                Err(_) => break,
+                Err(_) => {
+                    self.overran = false;
+                    break;
+                }
             }
         }
         whole

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linerate_host::outage::Lost;
 use linerate_host::sampler::{IrqCounts, Reading};
 use linerate_model::host::HostFacts;
-use linerate_model::sample::HostSample;
+use linerate_model::sample::{HostSample, LostLink};
 use linerate_session::assemble::HostSamples;
 
 use crate::data::DataEvent;
@@ -33,7 +34,7 @@ pub(crate) struct HostWatch {
     irqs_from: Option<IrqCounts>,
     nic: Option<String>,
     stopped_from_ns: u64,
-    unlinked_from_ns: Option<u64>,
+    links_from: Option<Lost>,
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -56,7 +57,7 @@ impl HostWatch {
             irqs_from: now.and_then(|now| now.irqs),
             nic: nic.map(str::to_owned),
             stopped_from_ns: standstill::stopped_ns(),
-            unlinked_from_ns: nic.and_then(standstill::unlinked_ns),
+            links_from: nic.and_then(standstill::lost_links),
             begun: None,
             over: None,
             row_from: reading,
@@ -77,11 +78,11 @@ impl HostWatch {
     pub(crate) async fn warm(&mut self) {
         self.counters_from = self.read().await;
         self.stopped_from_ns = standstill::stopped_ns();
-        self.unlinked_from_ns = self.unlinked_ns();
+        self.links_from = self.links();
     }
 
-    fn unlinked_ns(&self) -> Option<u64> {
-        standstill::unlinked_ns(self.nic.as_deref()?)
+    fn links(&self) -> Option<Lost> {
+        standstill::lost_links(self.nic.as_deref()?)
     }
 
     /// The first stream's word counts: the others' spans begin and end with it.
@@ -145,8 +146,14 @@ impl HostWatch {
             // A thread whose cgroup is throttled does not count as waiting for a core.
             let throttled_ns = total.counters.throttled_ns.unwrap_or(0);
             total.stopped_ns = Some(stopped_ns.saturating_sub(throttled_ns));
-            let unlinked = self.unlinked_ns().zip(self.unlinked_from_ns);
-            total.unlinked_ns = unlinked.map(|(now, from)| now.saturating_sub(from));
+        }
+        // Not of the counters: a driver that takes its time over a change of the link keeps the kernel from all of them.
+        let lost_link = self.links().zip(self.links_from).map(|(now, from)| LostLink {
+            times: now.times.saturating_sub(from.times),
+            least_ns: now.least_ns.saturating_sub(from.least_ns),
+        });
+        if let Some(lost) = lost_link.filter(|lost| *lost != LostLink::default()) {
+            total.get_or_insert_default().lost_link = Some(lost);
         }
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {

@@ -3,7 +3,7 @@
 use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::plan::{EngineChoice, Traffic, Transport, Way};
 use linerate_model::record::{Doubt, DoubtKind, RunEvent, RunRecord, TestEnd};
-use linerate_model::sample::{HostSample, SendCounts};
+use linerate_model::sample::{HostSample, LostLink, SendCounts};
 use linerate_model::units::si;
 
 use super::Outcome;
@@ -201,10 +201,11 @@ fn of_host(doubts: &mut Vec<Doubt>, outcome: &Outcome, end: TestEnd, total: &Hos
         );
         add(doubts, DoubtKind::Stopped, text);
     }
-    if let Some(unlinked_ns) = total.unlinked_ns.filter(|ns| *ns > 0) {
+    if let Some(LostLink { times, least_ns }) = total.lost_link {
+        let often = if times > 1 { format!(", {times} times") } else { String::new() };
         let text = format!(
-            "the {name}'s interface was down or had no carrier for at least {:.2} s of the test",
-            seconds(unlinked_ns)
+            "the {name}'s interface was down or had no carrier for at least {:.2} s of the test{often}",
+            seconds(least_ns)
         );
         add(doubts, DoubtKind::LinkLost, text);
     }

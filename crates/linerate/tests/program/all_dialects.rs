@@ -450,7 +450,7 @@ fn limits_are_the_same_in_every_dialect() {
     for (dialect, most) in
         Dialect::ALL.map(|one| (one, if one == Dialect::Iperf2 { "2" } else { "1" }))
     {
-        let limits = ["--max-tests", most, "--max-duration", "3s", "--max-streams", "2"];
+        let limits = ["--max-tests", most, "--max-duration", "8s", "--max-streams", "2"];
         let server = Server::start(None, &[&["--all-dialects"][..], &limits].concat());
         let name = dialect.as_ref();
         let port = if doors().any(|door| door == dialect) { dialect.port() } else { server.port };
@@ -468,14 +468,14 @@ fn limits_are_the_same_in_every_dialect() {
         };
         // One at once.
         let before = count("started");
-        let first = client("udp 127.0.0.1 -b 2M -t 3s");
+        let first = client("udp 127.0.0.1 -b 2M -t 8s");
         assert!(wait_for(LONG, || count("started") > before), "{name}: {}", server.log());
         refused("udp 127.0.0.1 -b 2M -t 200ms", "\"kind\":\"busy\"");
         assert_eq!(first.end().code, 0, "{name}: {}", server.log());
         server.says("\"ended\"", count("started"));
         // As long, and as many streams. Who does not say how long it sends is cut off; iperf 2's streams are tests of
         // their own, and netperf has one.
-        refused("udp 127.0.0.1 -b 2M -t 4s", "longer than this server's 3 s");
+        refused("udp 127.0.0.1 -b 2M -t 9s", "longer than this server's 8 s");
         if !matches!(dialect, Dialect::Netperf | Dialect::Iperf2) {
             refused("tcp 127.0.0.1 -b 2M -t 200ms -P 3", "more than this server's 2");
         }

@@ -618,7 +618,7 @@ fn a_setting_takes_back_what_the_defaults_say() {
 #[test]
 fn status_while_another_runs_it_and_where_nothing_may_be_written() {
     // From the second command on each waits until it is let go.
-    let held = "while [ -e first ] && [ -e hold ]; do sleep 0.01; done; touch first";
+    let held = "i=0; while [ -e first ] && [ -e hold ] && [ $i -lt 6000 ]; do i=$((i+1)); sleep 0.01; done; touch first";
     let folder = scratch("status", &quick(COMMANDS).replace("sleep 0.01", held));
     fs::write(folder.join("hold"), "").unwrap();
     let (mut child, mut events) = watched(&folder, "run");

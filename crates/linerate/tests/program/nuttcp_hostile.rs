@@ -341,7 +341,7 @@ fn bursts_keep_to_the_owners_rate() {
     let own = UdpSocket::bind(("127.0.0.1", port)).unwrap();
     own.set_read_timeout(Some(LONG)).unwrap();
     // Room for all, while others have this test's core.
-    nix::sys::socket::setsockopt(&own, nix::sys::socket::sockopt::RcvBufForce, &(8 << 20)).unwrap();
+    let _ = nix::sys::socket::setsockopt(&own, nix::sys::socket::sockopt::RcvBufForce, &(8 << 20));
     let fields = |kbps: u32| {
         let flow = "udp = 1, trans = 0, buflen = 1000, timeout = 2.0, maxburst = 50";
         format!("{flow}, rate = {kbps}, port = {port}")

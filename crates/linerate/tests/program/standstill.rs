@@ -140,7 +140,7 @@ fn a_link_that_comes_back_leaves_a_doubt_with_its_length() {
         let server = lab.serve();
         let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 8s");
         let begun = Instant::now();
-        let flaps = "ip link set eth0 down; sleep 0.7; ip link set eth0 up";
+        let flaps = "ip link set eth0 down; sleep 1; ip link set eth0 up";
         let mut done = Command::new("ip");
         done.args(["netns", "exec", &lab.space(space), "sh", "-c", flaps]);
         assert!(done.status().is_ok_and(|status| status.success()));
@@ -153,7 +153,7 @@ fn a_link_that_comes_back_leaves_a_doubt_with_its_length() {
         let of_end = texts.iter().find_map(|text| text.strip_prefix(&start));
         let lost = of_end.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         let lost = lost.unwrap_or_else(|| panic!("{space}: {}", record["doubts"]));
-        assert!(lost > 0.5 && lost < took.as_secs_f64() + 0.5, "{lost} of {took:?}");
+        assert!(lost > 0.2 && lost <= took.as_secs_f64(), "{lost} of {took:?}");
         // A test beside which nothing changes has none.
         let quiet = lab.client("udp", "10.77.1.2", "-b 2M -t 300ms");
         assert!(!quiet.complete()["doubts"].to_string().contains("link-lost"));

@@ -356,11 +356,17 @@ fn the_servers_output_is_shown_to_who_asked() {
     let server = Real::lasting(None, &[]);
     let line = format!("-c 127.0.0.1 -p {} -t 1 -b 5M", server.port);
     // It takes its next client once it has seen the last one leave.
-    let face = |line: &str| loop {
-        let (code, out, err) = face(None, line);
-        if !format!("{out}{err}").contains("the server is busy") {
-            return (code, out, err);
-        }
+    let face = |line: &str| {
+        let mut ran = face(None, line);
+        let busy = |ran: &(_, String, String)| format!("{}{}", ran.1, ran.2).contains("is busy");
+        wait_for(LONG, || {
+            let again = busy(&ran);
+            if again {
+                ran = face(None, line);
+            }
+            !again
+        });
+        ran
     };
     let (_, asked, _) = face(&format!("{line} --get-server-output"));
     assert!(asked.contains("\nServer output:\n"), "{asked}");

@@ -308,12 +308,13 @@ exec linerate campaign run /data/pps.toml --json-lines >/dev/ttyS0",
     let mut seen = 0;
     for cut in 0..cuts {
         // Some runs further, and then wherever it is: in a run, a write, a reboot.
-        wait_for(LONG, || acknowledged(&lab).len() > seen + 1);
+        // Each run of two seconds is a boot of the machine, which others may slow down much.
+        wait_for(5 * LONG, || acknowledged(&lab).len() > seen + 1);
         std::thread::sleep(Duration::from_millis(cut * 731 % 1_900));
         a.power_cut();
         let told = acknowledged(&lab).len();
         println!("cut {cut}: {told} runs were acknowledged");
-        assert!(told > seen, "no run was acknowledged in two minutes");
+        assert!(told > seen, "no run was acknowledged");
         seen = told;
         a.power_on();
     }
