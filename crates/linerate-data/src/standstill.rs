@@ -10,9 +10,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_engine::clock;
-use linerate_host::outage::{Lost, Outages};
+use linerate_host::outage::Outages;
 use linerate_host::{link, thread};
-use linerate_model::sample::ThreadUse;
+use linerate_model::sample::{LostLink, ThreadUse};
 
 /// The thread wakes this often …
 const BEAT: Duration = Duration::from_millis(20);
@@ -170,7 +170,7 @@ pub fn stopped_ns() -> u64 {
 
 /// How often and for how long this interface has had no link while tests ran; of use as a difference only. `None`
 /// where the kernel reports no changes.
-pub fn lost_links(nic: &str) -> Option<Lost> {
+pub fn lost_links(nic: &str) -> Option<LostLink> {
     let now_ns = clock::monotonic_ns();
     pulse().outages(now_ns).map(|outages| outages.lost(nic, now_ns))
 }

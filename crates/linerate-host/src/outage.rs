@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use linerate_model::sample::LostLink;
+
 use crate::netlink::{Netlink, link};
 
 /// Interfaces that are kept beside those that were asked for: containers come and go by thousands.
@@ -13,17 +15,8 @@ const MOST: usize = 256;
 pub struct Outages {
     changes: Netlink,
     lost: HashMap<String, Outage>,
-    /// The last look but this.
+    /// When it was last looked.
     looked_ns: u64,
-}
-
-/// How often an interface lost its link, and for how long it had none at the least.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
-    /// Times, one that goes on among them.
-    pub times: u64,
-    /// In nanoseconds: from when a loss was seen until the last look that did not see it over.
-    pub least_ns: u64,
 }
 
 /// When one interface had no link.
@@ -31,8 +24,9 @@ pub struct Lost {
 struct Outage {
     /// It has none now.
     since_ns: Option<u64>,
-    /// All, without the time of one that goes on.
-    all: Lost,
+    /// All, without the time of one that goes on: each from when it was seen until the last look that did not see it
+    /// over.
+    all: LostLink,
     /// The last that is over: when that was seen, and how long it was at the least.
     last: Option<(u64, u64)>,
 }
@@ -55,9 +49,9 @@ impl Outage {
         }
     }
 
-    fn lost(&self, now_ns: u64) -> Lost {
+    fn lost(&self, now_ns: u64) -> LostLink {
         let now = self.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
-        Lost { least_ns: self.all.least_ns.saturating_add(now), ..self.all }
+        LostLink { least_ns: self.all.least_ns.saturating_add(now), ..self.all }
     }
 }
 
@@ -85,7 +79,7 @@ impl Outages {
 
     /// How this interface fared since the changes are listened to, as far as they were looked at. It has a place from
     /// now on, however many others come and go.
-    pub fn lost(&mut self, nic: &str, now_ns: u64) -> Lost {
+    pub fn lost(&mut self, nic: &str, now_ns: u64) -> LostLink {
         self.lost.entry(nic.to_owned()).or_default().lost(now_ns)
     }
 
@@ -104,19 +98,19 @@ mod tests {
     fn losses_add_up_and_the_last_is_known() {
         let mut outage = Outage::default();
         outage.is(true, 4, 5);
-        assert_eq!((outage.lost(9), outage.last), (Lost::default(), None));
+        assert_eq!((outage.lost(9), outage.last), (LostLink::default(), None));
         outage.is(false, 9, 10);
         outage.is(false, 14, 15);
-        assert_eq!((outage.lost(17), outage.last), (Lost { times: 1, least_ns: 7 }, None));
+        assert_eq!((outage.lost(17), outage.last), (LostLink { times: 1, least_ns: 7 }, None));
         // Until the look before the one that saw it over: it may have been over right after that.
         outage.is(true, 19, 20);
         outage.is(true, 24, 25);
-        let one = Lost { times: 1, least_ns: 9 };
+        let one = LostLink { times: 1, least_ns: 9 };
         assert_eq!((outage.lost(99), outage.last), (one, Some((20, 9))));
         // One that one look saw begin and end.
         outage.is(false, 29, 30);
         outage.is(true, 29, 30);
-        let two = Lost { times: 2, least_ns: 9 };
+        let two = LostLink { times: 2, least_ns: 9 };
         assert_eq!((outage.lost(99), outage.last), (two, Some((30, 0))));
     }
 
@@ -124,6 +118,6 @@ mod tests {
     fn nothing_is_lost_where_nothing_changes() {
         let mut outages = Outages::open(0).expect("netlink");
         outages.look(1);
-        assert_eq!((outages.lost("lo", 2), outages.last("lo")), (Lost::default(), None));
+        assert_eq!((outages.lost("lo", 2), outages.last("lo")), (LostLink::default(), None));
     }
 }

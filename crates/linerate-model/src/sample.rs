@@ -536,6 +536,16 @@ pub struct LostLink {
     pub least_ns: u64,
 }
 
+impl LostLink {
+    /// What came since an earlier count of the same interface.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            times: self.times.saturating_sub(earlier.times),
+            least_ns: self.least_ns.saturating_sub(earlier.least_ns),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_host::outage::Lost;
 use linerate_host::sampler::{IrqCounts, Reading};
 use linerate_model::host::HostFacts;
 use linerate_model::sample::{HostSample, LostLink};
@@ -34,7 +33,7 @@ pub(crate) struct HostWatch {
     irqs_from: Option<IrqCounts>,
     nic: Option<String>,
     stopped_from_ns: u64,
-    links_from: Option<Lost>,
+    links_from: Option<LostLink>,
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -81,7 +80,7 @@ impl HostWatch {
         self.links_from = self.links();
     }
 
-    fn links(&self) -> Option<Lost> {
+    fn links(&self) -> Option<LostLink> {
         standstill::lost_links(self.nic.as_deref()?)
     }
 
@@ -148,10 +147,7 @@ impl HostWatch {
             total.stopped_ns = Some(stopped_ns.saturating_sub(throttled_ns));
         }
         // Not of the counters: a driver that takes its time over a change of the link keeps the kernel from all of them.
-        let lost_link = self.links().zip(self.links_from).map(|(now, from)| LostLink {
-            times: now.times.saturating_sub(from.times),
-            least_ns: now.least_ns.saturating_sub(from.least_ns),
-        });
+        let lost_link = self.links().zip(self.links_from).map(|(now, from)| now.since(from));
         if let Some(lost) = lost_link.filter(|lost| *lost != LostLink::default()) {
             total.get_or_insert_default().lost_link = Some(lost);
         }
