@@ -205,19 +205,23 @@ impl Receiver {
         let mut drops =
             self.new_drops(message.socket_drops) + std::mem::take(&mut self.drops_carried);
         let segment = message.segment.max(1);
-        let first = message.bytes.get(..segment.min(message.bytes.len())).unwrap_or_default();
         let framing = self.setup.framing;
-        let head = match framing.read(first) {
-            Ok(head) if self.window.next() <= LARGEST => head,
-            _ if self.is_end(first) => {
+        let (mut bytes, mut is_ours) = (message.bytes, false);
+        // One that is no data hides none of those which the kernel put behind it.
+        let head = loop {
+            let (first, rest) = bytes.split_at(segment.min(bytes.len()));
+            match framing.read(first) {
+                Ok(head) if self.window.next() <= LARGEST => break head,
+                _ if self.is_end(first) => is_ours = true,
+                other => self.stray(other.err() == Some(Stray::Foreign)),
+            }
+            if rest.is_empty() {
                 self.drops_carried += drops;
-                return true;
+                return is_ours;
             }
-            other => {
-                self.stray(other.err() == Some(Stray::Foreign), drops);
-                return false;
-            }
+            bytes = rest;
         };
+        let message = &Message { bytes, ..*message };
         if head.warmup && is_warmup(framing, message, segment) {
             // Drops of the warm-up explain no measured loss.
             self.warmup += message.bytes.len().div_ceil(segment) as u64;

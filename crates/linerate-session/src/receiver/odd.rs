@@ -73,11 +73,10 @@ impl Receiver {
         end.is_some()
     }
 
-    /// A message whose first datagram is not ours, or cannot be.
-    pub(super) fn stray(&mut self, foreign: bool, drops: u64) {
+    /// A datagram before the first of a message that is ours: it is not, or cannot be.
+    pub(super) fn stray(&mut self, foreign: bool) {
         let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;
-        self.drops_carried += drops;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU8;
 
+use linerate_wire::iperf2::datagram as iperf2;
 use linerate_wire::native::datagram::{Header, Place};
 use proptest::prelude::*;
 
@@ -337,6 +338,40 @@ fn strangers_and_damage_are_counted_apart() {
     let report = r.finish(Some(2), None, &Quiet);
     assert_eq!((report.counts.corrupt, report.counts.lost), (2, 1));
     assert_eq!(report.counts.duplicates, 1);
+}
+
+#[test]
+fn what_is_no_data_hides_none_that_came_behind_it_in_one_message() {
+    let framing = Framing::Iperf2 { wide: true, ahead_ns: 0 };
+    let mut r = Receiver::new(Setup { framing, ..receiver(0, true).setup }, ThreadUse::default());
+    let mut at = |numbers: &[i64], at_ns| {
+        let mut bytes = vec![0; numbers.len() * SIZE];
+        for (datagram, number) in bytes.chunks_mut(SIZE).zip(numbers) {
+            iperf2::Mark { number: *number, sent_ns: 0 }.write(datagram);
+        }
+        let message =
+            Message { bytes: &bytes, segment: SIZE, at_ns, stamped: true, socket_drops: None };
+        r.on_message(&message, &Quiet)
+    };
+    assert!(at(&[1, 2], 0));
+    // The end overtook one; then it is said again.
+    assert!(at(&[-5, 4, 3], 1));
+    assert!(at(&[-6], 2));
+    assert_eq!(r.peer_end(), Some(4));
+    let ended = r.finish(Some(4), None, &Quiet);
+    assert_eq!((ended.counts.datagrams, ended.counts.lost, ended.counts.reordered), (4, 0, 1));
+
+    let mut r = receiver(0, true);
+    feed(&mut r, 0, &[0], 0, None);
+    let mut bytes = train(0, &[1, 2, 3], 3);
+    bytes[9] ^= 1;
+    let message =
+        Message { bytes: &bytes, segment: SIZE, at_ns: 1, stamped: true, socket_drops: Some(1) };
+    assert!(r.on_message(&message, &Quiet));
+    let report = r.finish(Some(4), Some(1), &Quiet);
+    let counts = report.counts;
+    assert_eq!((counts.datagrams, counts.lost, counts.corrupt), (3, 1, 1));
+    assert_eq!(sums(&report), counts);
 }
 
 proptest! {
