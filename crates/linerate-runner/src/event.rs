@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use linerate_model::plan::Dialect;
 use linerate_model::served::{PutBack, Sandboxed, ServedResult, ServedTest};
@@ -108,6 +109,8 @@ pub enum Event {
         /// Of any kind.
         events: u64,
     },
+    /// What the [`Keeper`] says of its own work.
+    Keeper(String),
 }
 
 /// Counts each event at once, also those that a log leaves out. It is told where tests are served: it must neither wait
@@ -129,5 +132,32 @@ impl Counts {
 impl fmt::Debug for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Counts")
+    }
+}
+
+type Keep = dyn FnMut(SystemTime, Event) -> Option<String> + Send;
+
+/// Is given each event and when it happened in a thread of its own, which waits for nobody who reads the log. What it
+/// returns is said there.
+#[derive(Clone)]
+pub struct Keeper(Arc<Mutex<Keep>>);
+
+impl Keeper {
+    /// Calls it with each.
+    pub fn new(
+        keep: impl FnMut(SystemTime, Event) -> Option<String> + Send + 'static,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(keep)))
+    }
+
+    pub(crate) fn take(&self, at: SystemTime, event: Event) -> Option<String> {
+        // One thread takes it, and after a panic there is none.
+        (self.0.lock().unwrap_or_else(PoisonError::into_inner))(at, event)
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keeper")
     }
 }

@@ -11,7 +11,7 @@ use linerate_model::units::{BitRate, Nanos};
 
 use crate::agent;
 use crate::data::Limits;
-use crate::event::Counts;
+use crate::event::{Counts, Keeper};
 use crate::keys::{BudgetState, Keys};
 use crate::network::Cidr;
 use crate::sandbox::Sandbox;
@@ -147,6 +147,8 @@ pub struct Options {
     pub agent: Option<agent::Options>,
     /// Who counts what happens.
     pub counts: Option<Counts>,
+    /// Who keeps what happens, whether the log is read or not.
+    pub keeper: Option<Keeper>,
 }
 
 impl Options {
@@ -225,6 +227,7 @@ impl Default for Options {
             sandbox: None,
             agent: None,
             counts: None,
+            keeper: None,
         }
     }
 }

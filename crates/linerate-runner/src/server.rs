@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::admission::Admission;
 use crate::data::StreamSocket;
 use crate::doors::Doors;
-pub use crate::event::{Counts, Event};
+pub use crate::event::{Counts, Event, Keeper};
 use crate::event_log::{EventLog, Events};
 use crate::keys::Keeping;
 use crate::options::MOST_WAITING;
@@ -47,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves until `stop` (or the first test's end with `one_off`): running tests are ended, with what they
 /// measured. Calls `report` in a thread of its own with each event and when it happened: the server never waits
 /// for it, and may end before it returns. With a sandbox, this process is restricted for good, and belongs to
-/// serving; so does the thread that `stop` may start, which is called after that. What changes settings for
+/// serving; so do the thread of the keeper and that which `stop` may start, which is called after that. What changes settings for
 /// controllers is another process, which begins before all of it.
 ///
 /// # Errors
@@ -55,26 +55,49 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub fn serve(
     options: &Options,
     stop: impl FnOnce() -> Result<Stop, ErrorRecord>,
-    mut report: impl FnMut(SystemTime, Event) + Send + 'static,
+    report: impl FnMut(SystemTime, Event) + Send + 'static,
 ) -> Result<(), ErrorRecord> {
     let agent = options.agent.as_ref().map(agent::AgentSlot::open).transpose()?;
     let sandbox = options.sandbox.as_ref().map(|sandbox| sandbox.begin(options.connects()));
     let stop = stop();
-    let log = Arc::new(EventLog::default());
-    let written = Arc::clone(&log);
-    std::thread::Builder::new()
-        .name("event-log".into())
-        .spawn(move || written.write_to(&mut report))
-        .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
-    let queue = Arc::clone(&log);
+    let log = written_by("event-log", report)?;
+    let kept = options.keeper.clone().map(|keeper| {
+        let log = Arc::clone(&log);
+        written_by("event-keeper", move |at, event| {
+            if let Some(said) = keeper.take(at, event) {
+                log.put(Event::Keeper(said));
+            }
+        })
+    });
+    let kept = kept.transpose()?;
+    let queues = (Arc::clone(&log), kept.clone());
     let counts = options.counts.clone();
     let events = Events::new(move |event| {
         counts.iter().for_each(|counts| counts.take(&event));
-        queue.put(event);
+        let (log, kept) = &queues;
+        if let Some(kept) = kept.as_ref().filter(|_| !matches!(event, Event::Test { .. })) {
+            kept.put(event.clone());
+        }
+        log.put(event);
     });
     let served = stop.and_then(|stop| run(options, &stop, events, (sandbox, agent)));
-    log.close(LAST_WORDS);
+    // First what may have something to say in the other.
+    kept.iter().chain([&log]).for_each(|log| log.close(LAST_WORDS));
     served
+}
+
+/// A log that a thread of this name hands on.
+fn written_by(
+    name: &str,
+    mut report: impl FnMut(SystemTime, Event) + Send + 'static,
+) -> Result<Arc<EventLog>, ErrorRecord> {
+    let log = Arc::new(EventLog::default());
+    let written = Arc::clone(&log);
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(move || written.write_to(&mut report))
+        .map_err(|e| errors::unable("start the server's log", &e.to_string()))?;
+    Ok(log)
 }
 
 fn run(

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use jiff::tz::TimeZone;
 use linerate_model::plan::Dialect;
@@ -11,7 +12,7 @@ use linerate_model::served::ServerLine;
 use linerate_report::clean::clean;
 use linerate_report::served;
 use linerate_runner::clock;
-use linerate_runner::server::{self, Counts, Event};
+use linerate_runner::server::{self, Counts, Event, Keeper};
 use linerate_watch::web::page::Html;
 use linerate_watch::web::{events, http};
 
@@ -54,6 +55,16 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         web.iter_mut().chain(&mut figures).try_for_each(Web::begin)?;
         Ok(stop)
     };
+    if audit.is_some() || feed.is_some() {
+        options.keeper = Some(Keeper::new(move |at, event| {
+            let time = stamp(at).to_string();
+            let event = line_of(event, time.clone())?;
+            if let Some(feed) = &feed {
+                feed.publish(events::server(&event));
+            }
+            audit.as_mut()?.write(&event, &time)
+        }));
+    }
     server::serve(&options, stop, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
@@ -63,28 +74,20 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
             // Of the log alone.
             metrics.take(&event);
         }
-        // A clock that is far from any year of this calendar must not end the log.
-        let at = jiff::Timestamp::try_from(at).unwrap_or_default();
-        let local = local(at);
-        let (time, words) = (at.to_string(), words(&event));
-        let event = line_of(event, time.clone());
-        // First, as it waits for nobody who reads.
-        let said =
-            audit.as_mut().zip(event.as_ref()).and_then(|(log, event)| log.write(event, &time));
-        let _ = writeln!(stderr(), "{local} {words}");
-        if let Some((feed, event)) = feed.as_ref().zip(event.as_ref()) {
-            feed.publish(events::server(event));
-        }
-        if let Some(said) = said {
-            let _ = writeln!(stderr(), "{local} {}", clean(&said));
-        }
-        if let Some(event) = event.filter(|_| json_lines && !closed) {
+        let at = stamp(at);
+        let _ = writeln!(stderr(), "{} {}", local(at), words(&event));
+        if let Some(event) = line_of(event, at.to_string()).filter(|_| json_lines && !closed) {
             let written = writeln!(stdout(), "{}", line(&event)).and_then(|()| stdout().flush());
             // Who reads the events may leave; the tests of others go on.
             closed = written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);
         }
     })?;
     Ok(Exit::Complete)
+}
+
+/// A clock that is far from any year of this calendar must not end the log.
+fn stamp(at: SystemTime) -> jiff::Timestamp {
+    jiff::Timestamp::try_from(at).unwrap_or_default()
 }
 
 /// As the log has it.
@@ -124,6 +127,7 @@ fn words(event: &Event) -> String {
         Event::LogDropped { events } => {
             format!("{events} events are not in this log, as it was read too slowly")
         }
+        Event::Keeper(text) => clean(text).into_owned(),
     }
 }
 
@@ -167,7 +171,7 @@ fn line_of(event: Event, time: String) -> Option<ServerLine> {
             ServerLine::PutBack { time, settings: Some(settings), text }
         }
         Event::CannotAccept(text) => ServerLine::CannotAccept { time, text },
-        Event::Test { .. } => return None,
+        Event::Test { .. } | Event::Keeper(_) => return None,
     })
 }
 

@@ -4,8 +4,10 @@
 use crate::schema;
 use linerate_testkit::peer::LONG;
 
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::iperf3::{Iperf3, installed};
@@ -198,8 +200,13 @@ fn who_is_in_no_allowed_network_gets_not_a_byte() {
 #[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let _alone = alone();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unread-log");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let audit = folder.join("audit.jsonl");
     let child = Command::new(env!("CARGO_BIN_EXE_linerate"))
-        .args(["serve", "--json-lines", "--port", "0"])
+        .args(["serve", "--json-lines", "--port", "0", "--audit-log"])
+        .arg(&audit)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -218,12 +225,17 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
     }
     let port = at.port().to_string();
     linerate(None, &["udp", "127.0.0.1", "-p", &port, "-t", "300ms", "--json"]).complete();
+    // The pipes are full by now, and what is to be kept is kept all the same.
+    let kept = || fs::read_to_string(&audit).expect("a log");
+    assert!(wait_for(LONG, || kept().contains("\"event\":\"ended\"")), "{}", kept());
     // It ends when it is told to, read or not.
     kill(Pid::from_raw(server.0.id() as i32), Signal::SIGTERM).expect("it is there");
     assert!(wait_for(LONG, || server.0.try_wait().expect("a child").is_some()), "it hangs");
     let mut err = String::new();
     server.0.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
     assert!(err.contains("refused: not a protocol spoken here"), "{err}");
+    assert!(err.lines().count() < kept().lines().count(), "nothing was full: {err}");
+    fs::remove_dir_all(folder).expect("its folder");
 }
 
 #[test]
