@@ -144,9 +144,7 @@ pub struct Keeper(Arc<Mutex<Keep>>);
 
 impl Keeper {
     /// Calls it with each.
-    pub fn new(
-        keep: impl FnMut(SystemTime, Event) -> Option<String> + Send + 'static,
-    ) -> Self {
+    pub fn new(keep: impl FnMut(SystemTime, Event) -> Option<String> + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(keep)))
     }
 

@@ -151,9 +151,9 @@ impl EventLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an event in, or counts it; never waits for who writes.
-    pub(crate) fn put(&self, event: Event) {
-        self.lock().put(SystemTime::now(), Instant::now(), event);
+    /// Takes in an event of `at`, or counts it; never waits for who writes.
+    pub(crate) fn put(&self, at: SystemTime, event: Event) {
+        self.lock().put(at, Instant::now(), event);
         self.changed.notify_all();
     }
 
@@ -222,9 +222,9 @@ mod tests {
     fn a_flood_of_one_network_is_counted_and_the_refusals_of_others_are_told() {
         let log = EventLog::default();
         for host in 0..3_000 {
-            log.put(refused(&format!("[2001:db8::{host:x}]:1000")));
+            log.put(SystemTime::now(), refused(&format!("[2001:db8::{host:x}]:1000")));
         }
-        log.put(refused("192.0.2.7:1000"));
+        log.put(SystemTime::now(), refused("192.0.2.7:1000"));
         let events = written(&log);
         let reported = events.iter().filter(|e| matches!(e, Event::Refused { .. })).count();
         let more = events.iter().find_map(|e| match e {
@@ -243,11 +243,11 @@ mod tests {
     fn what_finds_no_room_is_counted_and_ends_of_tests_find_room() {
         let log = EventLog::default();
         for host in 0..2_000 {
-            log.put(refused(&format!("10.0.{}.{}:1", host / 250, host % 250)));
+            log.put(SystemTime::now(), refused(&format!("10.0.{}.{}:1", host / 250, host % 250)));
         }
         let listening = || Event::Listening(Dialect::Native, SocketAddr::from(([0; 4], 5201)));
         for _ in 0..MOST_QUEUED {
-            log.put(listening());
+            log.put(SystemTime::now(), listening());
         }
         let events = written(&log);
         let count = |event: &dyn Fn(&Event) -> bool| events.iter().filter(|e| event(e)).count();

@@ -65,7 +65,7 @@ pub fn serve(
         let log = Arc::clone(&log);
         written_by("event-keeper", move |at, event| {
             if let Some(said) = keeper.take(at, event) {
-                log.put(Event::Keeper(said));
+                log.put(at, Event::Keeper(said));
             }
         })
     });
@@ -75,10 +75,12 @@ pub fn serve(
     let events = Events::new(move |event| {
         counts.iter().for_each(|counts| counts.take(&event));
         let (log, kept) = &queues;
+        // Both have the same time of it.
+        let at = SystemTime::now();
         if let Some(kept) = kept.as_ref().filter(|_| !matches!(event, Event::Test { .. })) {
-            kept.put(event.clone());
+            kept.put(at, event.clone());
         }
-        log.put(event);
+        log.put(at, event);
     });
     let served = stop.and_then(|stop| run(options, &stop, events, (sandbox, agent)));
     // First what may have something to say in the other.
