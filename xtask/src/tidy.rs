@@ -62,7 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "watch",
         ],
     ),
-    ("testkit", &["model", "stats", "wire", "session", "dialect"]),
+    ("testkit", &["model", "stats", "wire", "session", "dialect", "experiment", "fleet", "watch"]),
     ("lab", &[]),
 ];
 /// Tests of any crate may use these too.

@@ -407,8 +407,35 @@ fn iperf3() {
     keep("iperf3_datagram", "old-hello", &[0x15, 0xcd, 0x5b, 0x07]);
 }
 
+/// What owners write and browsers send.
+fn documents() {
+    let token = "07".repeat(16);
+    for (name, path) in [
+        ("events", format!("/{token}/events")),
+        ("page", format!("/{token}/?pair=a")),
+        ("metrics", "/metrics".to_owned()),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        keep("web_request", name, request.as_bytes());
+    }
+    let policy = "tests = [\"udp\", \"rr\"]\npeers = [\"b\"]\nmax_duration = \"30s\"\nmax_rate = \"100M\"\n\
+                  max_streams = 4\nhours = \"22:00-06:00\"\nsettings = [\"offload.gro\"]\ndevice = \"eth1\"\n";
+    keep("agent_policy", "whole", policy.as_bytes());
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (target, name) in [
+        ("fleet_plan", "fleets/two-sites.toml"),
+        ("campaign_plan", "udp-discard.toml"),
+        ("campaign_plan", "tcp-offload-ipv6.toml"),
+    ] {
+        let plan = std::fs::read(examples.join(name)).expect("an example");
+        let name = Path::new(name).file_stem().and_then(|name| name.to_str()).expect("its name");
+        keep(target, name, &plan);
+    }
+}
+
 fn main() {
     iperf3();
+    documents();
     let story: Vec<Vec<u8>> = boasts().iter().map(body).collect();
     keep("server_story", "boasts", &story.join(&b'\n'));
     for (name, message) in client_messages() {

@@ -7,6 +7,7 @@
 
 mod accounting;
 mod control;
+mod documents;
 mod iperf2;
 mod iperf3;
 mod netperf;
@@ -16,6 +17,7 @@ mod story;
 
 pub use accounting::{receiver, sequence_window};
 pub use control::{agent_message, order, setting, undo_journal};
+pub use documents::{agent_policy, campaign_plan, fleet_plan, web_request};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use netperf::netperf_message;
@@ -43,6 +45,10 @@ pub const ALL: &[(&str, Target)] = &[
     ("undo_journal", undo_journal),
     ("agent_message", agent_message),
     ("order", order),
+    ("web_request", web_request),
+    ("agent_policy", agent_policy),
+    ("fleet_plan", fleet_plan),
+    ("campaign_plan", campaign_plan),
     ("iperf3_parameters", iperf3_parameters),
     ("iperf3_results", iperf3_results),
     ("iperf3_control", iperf3_control),

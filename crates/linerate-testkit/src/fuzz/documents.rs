@@ -1,0 +1,66 @@
+//! What owners write and browsers send: plans, policies, requests.
+
+use linerate_experiment::campaign::plan::{Vocabulary, parse};
+use linerate_fleet::policy::{Asked, Policy};
+use linerate_fleet::written;
+use linerate_model::plan::{Traffic, TrafficKind, Transport};
+use linerate_watch::web::http::{self, MOST_HEAD, Request, Token, request};
+
+use crate::plans;
+
+/// The first bytes of a connection to a page.
+pub fn web_request(data: &[u8]) {
+    match request(data) {
+        Request::Part => assert!(data.len() < MOST_HEAD, "no end of {} bytes", data.len()),
+        Request::Get(path) => {
+            assert!(data.starts_with(format!("GET {path} HTTP/1.").as_bytes()), "{path}");
+            let more = [data, b"GET / HTTP/1.1\r\n\r\n"].concat();
+            assert_eq!(request(&more), Request::Get(path), "what follows it changes it");
+        }
+        Request::Other => {}
+    }
+    let token = Token::new([7; 16]);
+    if let http::Asked::Path(_) | http::Asked::Events = http::asked(data, &token) {
+        assert!(data.starts_with(format!("GET /{token}/").as_bytes()), "without the token");
+    }
+}
+
+/// What a host's owner lets a fleet do.
+pub fn agent_policy(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(policy) = Policy::read(text) else { return };
+    let plan = plans::plan(Traffic::Rr(plans::rr(Transport::Tcp)));
+    for minute in [0, 719, 1_439] {
+        let asked = Asked { peer: "b", plan: &plan, size_from_mtu: false, set: &[], minute };
+        let allowed = policy.allows(&asked);
+        assert!(allowed.is_err() || text.contains("rr"), "a kind of test that it does not name");
+        assert!(Policy::default().allows(&asked).is_err(), "without a file");
+    }
+}
+
+/// A fleet's plan: whoever is measured is one of its hosts.
+pub fn fleet_plan(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(written) = written::read(text) else { return };
+    assert_eq!(written::read(text).as_ref(), Ok(&written));
+    if let Ok((_, pairs)) = written.fleet() {
+        assert!(!pairs.is_empty(), "nothing to measure, and no error");
+    }
+}
+
+/// A campaign's plan: it is understood, or every fault has a place.
+pub fn campaign_plan(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let options = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let vocabulary = Vocabulary {
+        verbs: vec![
+            (TrafficKind::Tcp, options("ip time streams congestion window")),
+            (TrafficKind::Udp, options("ip time streams rate size no_checksum send_only")),
+        ],
+        old: vec![("discard".to_owned(), "send_only".to_owned())],
+        metrics: options("received_bps sent_bps sent_pps"),
+    };
+    if let Err(faults) = parse(text, &vocabulary) {
+        assert!(!faults.is_empty(), "no plan, and no fault");
+    }
+}
