@@ -100,7 +100,10 @@ impl Release<'_> {
     }
 }
 
-/// `dist TARGET|all`, `dist TARGET --twice`.
+/// What a router has room for.
+const SERVER_BYTES: u64 = 4 << 20;
+
+/// `dist TARGET|all`, `dist TARGET --twice`, `dist TARGET --server`.
 pub fn run(words: &[&str]) -> Result<String, Faults> {
     let twice = words.contains(&"--twice");
     let wanted = |target: &&Target| words.iter().any(|w| [target.triple, "all"].contains(w));
@@ -112,9 +115,14 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
     let out = build::tree()?.join("target/packages");
     let mut made = vec![];
     for target in targets {
-        let binary = build::program(target, &build::tree()?.join("target"))?;
+        if words.contains(&"--server") {
+            made.push(server(target, &out)?);
+            continue;
+        }
+        let binary = build::program(target, &build::tree()?.join("target"), &build::WHOLE)?;
         if twice {
-            let again = build::program(target, &build::tree()?.join("target/again"))?;
+            let again =
+                build::program(target, &build::tree()?.join("target/again"), &build::WHOLE)?;
             same(&binary, &again)?;
         }
         let papers =
@@ -128,6 +136,20 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
         format!("{bytes:>10} {}", path.display())
     };
     Ok(format!("{}\n{}", out.display(), made.iter().map(size).collect::<Vec<_>>().join("\n")))
+}
+
+/// The program with `serve` alone, which has to fit into a router.
+fn server(target: &Target, out: &Path) -> Result<PathBuf, Faults> {
+    let folder = build::tree()?.join("target");
+    let binary = build::program(target, &folder, &build::SERVER)?;
+    let made = out.join(format!("linerate-server-{}-{}", version()?, target.triple));
+    let failed = |e: std::io::Error| vec![format!("{}: {e}", made.display())];
+    std::fs::create_dir_all(out).map_err(failed)?;
+    let bytes = std::fs::copy(&binary, &made).map_err(failed)?;
+    if bytes > SERVER_BYTES {
+        return Err(vec![format!("{} has {bytes} bytes of {SERVER_BYTES}", made.display())]);
+    }
+    Ok(made)
 }
 
 /// `pack TARGET BINARY OUT VERSION`: the packages of a program that was built already.

@@ -70,9 +70,9 @@ pub fn watch() -> String {
     )
 }
 
-pub fn serve() -> String {
-    with_exit_codes(
-        "  linerate serve
+/// Of all of a program, or of a server alone, which has no pages and controls no host.
+pub fn serve(whole: bool) -> String {
+    let examples = "  linerate serve
   linerate serve --bind 192.0.2.1 --max-rate 1G --max-tests 4
   linerate serve --key-file ~/.linerate.key
   linerate serve --keys keys.toml           a key for each client: linerate keys new NAME --keys keys.toml
@@ -82,8 +82,12 @@ pub fn serve() -> String {
   linerate serve --user nobody              root is given up once the ports are bound
   linerate serve --user nobody --key-file /etc/linerate/key --allow-settings
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
-",
-    )
+";
+    let alone = |line: &&str| {
+        !["--web", "--metrics", "--allow-settings"].iter().any(|option| line.contains(option))
+    };
+    let shown = examples.split_inclusive('\n').filter(|line| whole || alone(line));
+    with_exit_codes(&shown.collect::<String>())
 }
 
 pub fn probe() -> String {

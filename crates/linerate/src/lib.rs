@@ -23,6 +23,9 @@
 //! # }
 //! ```
 //!
+//! A program that depends on this crate with `default-features = false` builds neither the verbs' screens nor what draws
+//! and stores.
+//!
 //! The server of the other end is the program's: `linerate serve`. A record's types are those of its `--json`.
 
 #![forbid(unsafe_code)]

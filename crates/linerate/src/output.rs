@@ -16,7 +16,12 @@ use linerate_ask::common::{OutputArgs, Show};
 use linerate_report::run::headline::Detail;
 use linerate_runner::signals::Stop;
 
+#[cfg(feature = "full")]
 use crate::watch::terminal::give_back_at_once;
+
+/// There is no terminal to give back.
+#[cfg(not(feature = "full"))]
+fn give_back_at_once() {}
 
 /// Form of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

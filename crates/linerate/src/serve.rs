@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::tz::TimeZone;
@@ -12,68 +11,45 @@ use linerate_model::served::ServerLine;
 use linerate_report::clean::clean;
 use linerate_report::served;
 use linerate_runner::clock;
-use linerate_runner::server::{self, Counts, Event, Keeper};
-use linerate_watch::web::page::Html;
-use linerate_watch::web::{events, http};
+use linerate_runner::server::{self, Event, Keeper};
 
 use crate::args::serve::ServeArgs;
 use crate::audit::line;
-use crate::metrics::Metrics;
 use crate::output;
-use crate::web::{Answer, Web};
+use crate::pages::Pages;
 use linerate_model::exit::Exit;
 
 /// Serves until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let mut audit = args.audit.open()?;
     let mut options = args.options()?;
-    let mut closed = false;
-    let json_lines = args.json_lines;
-    let mut web = args.web.map(|at| Web::bind(at, &Html::of_server())).transpose()?;
-    let feed = web.as_ref().map(Web::feed);
-    let metrics = args.metrics.map(|_| Metrics::new()).transpose()?.map(Arc::new);
-    let mut figures = None;
-    if let Some((at, metrics)) = args.metrics.zip(metrics.clone()) {
-        let counts = Arc::clone(&metrics);
-        options.counts = Some(Counts::new(move |event| counts.take(event)));
-        let site = move |path: &str| -> Answer {
-            let answer = match path {
-                "/metrics" => http::metrics(&metrics.text()),
-                _ => http::NOT_FOUND.to_owned(),
-            };
-            Box::pin(std::future::ready(answer))
-        };
-        figures = Some(Web::site(at, ("metrics", "--metrics", "metrics"), Box::new(site))?);
+    let mut pages = Pages::open(&args.pages, &args.allow, &mut options)?;
+    for words in pages.words() {
+        let _ = writeln!(stderr(), "{} {words}", local(clock::wall()));
     }
-    for web in web.iter_mut().chain(&mut figures) {
-        web.allow(&args.allow);
-        let _ = writeln!(stderr(), "{} {}", local(clock::wall()), web.words());
+    let (shown, left_out) = (pages.shown(), pages.left_out());
+    if audit.is_some() || shown.is_some() {
+        options.keeper = Some(Keeper::new(move |at, event| {
+            let time = stamp(at).to_string();
+            let event = line_of(event, time.clone())?;
+            shown.iter().for_each(|show| show(&event));
+            audit.as_mut()?.write(&event, &time)
+        }));
     }
     let stop = || {
         let stop = output::stop_at_signals()?;
         // Within the sandbox, as what else reads strangers' bytes is.
-        web.iter_mut().chain(&mut figures).try_for_each(Web::begin)?;
+        pages.begin()?;
         Ok(stop)
     };
-    if audit.is_some() || feed.is_some() {
-        options.keeper = Some(Keeper::new(move |at, event| {
-            let time = stamp(at).to_string();
-            let event = line_of(event, time.clone())?;
-            if let Some(feed) = &feed {
-                feed.publish(events::server(&event));
-            }
-            audit.as_mut()?.write(&event, &time)
-        }));
-    }
+    let mut closed = false;
+    let json_lines = args.json_lines;
     server::serve(&options, stop, move |at, event| {
         if matches!(event, Event::Test { .. }) {
             // For iperf3's screen, which this is not.
             return;
         }
-        if let (Event::LogDropped { .. }, Some(metrics)) = (&event, &metrics) {
-            // Of the log alone.
-            metrics.take(&event);
-        }
+        left_out(&event);
         let at = stamp(at);
         let _ = writeln!(stderr(), "{} {}", local(at), words(&event));
         if let Some(event) = line_of(event, at.to_string()).filter(|_| json_lines && !closed) {

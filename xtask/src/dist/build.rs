@@ -17,8 +17,19 @@ pub fn tree() -> Result<PathBuf, Faults> {
     root().canonicalize().map_err(|e| vec![format!("{}: {e}", root().display())])
 }
 
+/// How the program is built.
+pub struct How {
+    /// The profile of `Cargo.toml`.
+    pub profile: &'static str,
+    pub options: &'static [&'static str],
+}
+
+/// All of it, and the server alone.
+pub const WHOLE: How = How { profile: "dist", options: &[] };
+pub const SERVER: How = How { profile: "router", options: &["--no-default-features"] };
+
 /// Builds the program. In the result is no folder of this machine.
-pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
+pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Faults> {
     have(&[target.cc], target.debian)?;
     let library =
         said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
@@ -36,8 +47,8 @@ pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
         format!("--remap-path-prefix={}=target", folder.display()),
     ];
     let mut build = Command::new(auditable);
-    build.args(["auditable", "build", "--locked", "--profile", "dist", "-p", "linerate"]);
-    build.args(["--target", target.triple]).current_dir(&tree);
+    build.args(["auditable", "build", "--locked", "--profile", how.profile, "-p", "linerate"]);
+    build.args(["--target", target.triple]).args(how.options).current_dir(&tree);
     // Of a C program that is a part of it: sqlite.
     let (lower, upper) = (target.triple.replace('-', "_"), target.triple.to_uppercase());
     build.env(format!("CC_{lower}"), target.cc);
@@ -51,7 +62,7 @@ pub fn program(target: &Target, folder: &Path) -> Result<PathBuf, Faults> {
     if !built.success() {
         return Err(vec![format!("{build:?}: {built}")]);
     }
-    let program = folder.join(target.triple).join("dist/linerate");
+    let program = folder.join(target.triple).join(how.profile).join("linerate");
     // The profile asks for it, and the static program came out with its symbols all the same.
     let strip = target.cc.replace("gcc", "strip").replace("musl-", "");
     said(Command::new(strip).arg(&program))?;

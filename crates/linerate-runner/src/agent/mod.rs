@@ -52,6 +52,9 @@ pub struct Options {
     pub reboot: Option<Vec<String>>,
     /// Whether a controller may sample the stacks of this host's CPUs.
     pub profile: bool,
+    /// Nobody can make these options where no host is to be controlled, so that the compiler leaves out all that needs them.
+    #[cfg(not(feature = "control"))]
+    never: std::convert::Infallible,
 }
 
 /// What can be done with a host under test.

@@ -1,22 +1,32 @@
 //! The command line: one file a verb, what measures in `linerate_ask`.
 
 pub mod again;
+#[cfg_attr(not(feature = "full"), path = "no_control.rs")]
+pub mod control;
+#[cfg(feature = "full")]
 mod habits;
 pub mod logins;
 pub mod serve;
+#[cfg(feature = "full")]
 pub mod tools;
+#[cfg(feature = "full")]
+pub mod verb;
 
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use linerate_model::record::ErrorRecord;
 
-use linerate_ask::{Color, Measure, help, preset, usage};
+use linerate_ask::{Color, usage};
+
+#[cfg(feature = "full")]
+use habits::explain;
 
 /// Measures what a network path and the hosts at its ends can carry, and says what limits it.
 #[derive(Debug, Parser)]
-#[command(name = "linerate", version, after_help = help::top())]
+#[command(name = "linerate", version)]
+#[cfg_attr(feature = "full", command(after_help = linerate_ask::help::top()))]
 pub struct Cli {
     /// When to use colour; `auto` means on a terminal, unless NO_COLOR is set.
     #[arg(
@@ -32,77 +42,22 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The verbs. Each is described where its arguments are.
+/// The verbs. Each is described where its arguments are. Without the feature `full` there are those of a server alone.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Serve(serve::ServeArgs),
-    Keys(crate::keys::KeysArgs),
-    /// The helper that keeps settings; linerate starts it by itself.
-    #[command(hide = true)]
-    SettingsHelper(serve::HelperArgs),
-    /// The process with rights behind a server; linerate starts it by itself.
-    #[command(hide = true)]
-    SettingsMonitor(serve::MonitorArgs),
-    /// Ends a command when its parent is gone; linerate starts it by itself.
-    #[command(hide = true)]
-    #[command(name = linerate_runner::agent::KEEPER_VERB)]
-    SettingsGuard,
+    Serve(Box<serve::ServeArgs>),
+    #[cfg(feature = "full")]
     #[command(flatten)]
-    Measure(Measure),
-    Doctor(Box<linerate_ask::doctor::DoctorArgs>),
-    Profile(Box<linerate_ask::profile::ProfileArgs>),
-    Watch(crate::watch::WatchArgs),
-    Probe(crate::probe::ProbeArgs),
-    Campaign(crate::campaign::args::CampaignArgs),
-    Fleet(Box<crate::fleet::args::FleetArgs>),
-    Agent(crate::agent::args::AgentArgs),
-    Compare(Box<crate::compare::CompareArgs>),
-    /// iperf 2's client and server, with its options and output.
-    #[command(disable_help_flag = true)]
-    Iperf {
-        /// Options, as iperf 2 takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    /// iperf3's client and server, with its options and output.
-    #[command(disable_help_flag = true)]
-    Iperf3 {
-        /// Options, as iperf3 takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    /// Files of numbers compared as ministat does, with its options and output.
-    #[command(disable_help_flag = true)]
-    Ministat {
-        /// Options and files, as ministat takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    /// netperf's client, with its options and output.
-    #[command(disable_help_flag = true)]
-    Netperf {
-        /// Options, as netperf takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    /// netperf's server, with its options.
-    #[command(disable_help_flag = true)]
-    Netserver {
-        /// Options, as netserver takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    /// nuttcp's client and server, with its options and output.
-    #[command(disable_help_flag = true)]
-    Nuttcp {
-        /// Options, as nuttcp takes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
-    Report(Box<crate::report::ReportArgs>),
-    Schema(tools::SchemaArgs),
-    Completions(tools::CompletionsArgs),
-    Man(tools::ManArgs),
+    Other(verb::Verb),
+}
+
+/// What to try first.
+const FIRST: &str = if cfg!(feature = "full") { "linerate udp --local" } else { "linerate serve" };
+
+/// A server's options are no habits of other clients.
+#[cfg(not(feature = "full"))]
+fn explain(_: &[OsString], _: Option<&str>) -> Option<ErrorRecord> {
+    None
 }
 
 /// The command line, or nothing when help or the version was asked for and printed.
@@ -113,7 +68,11 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
     match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
         Ok((cli, found)) => {
             again::refuse_ignored(&command, &found)?;
-            Ok(Some(with_profile(&argv, &found)?.unwrap_or(cli)))
+            #[cfg(feature = "full")]
+            if let Some(cli) = with_profile(&argv, &found)? {
+                return Ok(Some(cli));
+            }
+            Ok(Some(cli))
         }
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -124,16 +83,19 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(usage::error(
                 "no command was given",
                 "linerate needs to know what to do",
-                &["linerate udp --local", "`linerate --help` lists the commands"],
+                &[FIRST, "`linerate --help` lists the commands"],
             )),
-            _ => Err(habits::explain(&argv, verb.as_deref())
+            _ => Err(explain(&argv, verb.as_deref())
                 .unwrap_or_else(|| usage::from_clap(&error, verb.as_deref()))),
         },
     }
 }
 
 /// The command line with the options of the profile that it names.
-fn with_profile(argv: &[OsString], found: &ArgMatches) -> Result<Option<Cli>, ErrorRecord> {
+#[cfg(feature = "full")]
+fn with_profile(argv: &[OsString], found: &clap::ArgMatches) -> Result<Option<Cli>, ErrorRecord> {
+    use linerate_ask::preset;
+
     let Some(argv) = preset::expand(argv, found)? else { return Ok(None) };
     let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
     let found = command.try_get_matches_from_mut(&argv);

@@ -10,13 +10,15 @@ use linerate_model::plan::Dialect;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{ByteCount, Nanos};
 use linerate_runner::keys::{BudgetState, Keys};
-use linerate_runner::sandbox::{Beside, Sandbox, User};
+use linerate_runner::sandbox::{Sandbox, User};
 use linerate_runner::server::{Options, Public};
 use linerate_runner::{Cidr, agent};
 
+use super::control::ControlArgs;
 use super::logins::LoginArgs;
 use crate::audit::Audit;
-use linerate_ask::value::{BitRateOrMax, WebAddress};
+use crate::pages::PagesArgs;
+use linerate_ask::value::BitRateOrMax;
 use linerate_ask::{help, key, usage};
 
 /// More control connections than this at once would want more threads than a host should give.
@@ -73,9 +75,6 @@ const AUDIT_FILES: limits::Limit = limits::Limit {
     options: &[],
 };
 
-/// Who scrapes it must know the port beforehand.
-const METRICS_ADDRESS: &str = "127.0.0.1:15201";
-
 const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 
 /// A server: answers any number of tests at once, of linerate's clients and of iperf3's.
@@ -83,7 +82,7 @@ const SHARE: &str = "Share of one address (of IPv6: of one /64)";
 /// A test that asks for more than the limits given here is refused with the reason, never cut in
 /// silence.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = help::serve())]
+#[command(after_help = help::serve(cfg!(feature = "full")))]
 #[command(group = ArgGroup::new("budgeted").args(["keys", "budgets"]).multiple(true))]
 #[command(group = ArgGroup::new("proof").args(["key_file", "keys"]).multiple(true))]
 pub struct ServeArgs {
@@ -195,63 +194,14 @@ pub struct ServeArgs {
     /// End after the first test.
     #[arg(short = '1', long)]
     one_off: bool,
-    /// Let a controller of campaigns with the key change network settings of this host and run
-    /// tests from it; every setting is put back when it is gone. Needs --key-file or --keys, and root, which
-    /// a process apart keeps: with --user, what reads the network has no rights.
-    #[arg(long, requires = "proof", help_heading = "Control of this host")]
-    allow_settings: bool,
-    /// Let that controller run any command as this server's user: Landlock is then off, and seccomp takes little.
-    #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
-    allow_commands: bool,
-    /// Let that controller reboot this host, by this command.
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "systemctl reboot",
-        requires = "allow_settings",
-        help_heading = "Control of this host"
-    )]
-    allow_reboot: Option<String>,
-    /// Let that controller sample the stacks of this host's CPUs (`linerate profile --key-file`): it learns how much time
-    /// linerate and the kernel take for what, and of other programs how much, without their names.
-    #[arg(long, requires = "allow_settings", help_heading = "Control of this host")]
-    allow_profile: bool,
-    /// Directory of the undo journal of settings [default: $STATE_DIRECTORY or /var/lib/linerate].
-    #[arg(
-        long,
-        value_name = "DIR",
-        requires = "allow_settings",
-        help_heading = "Control of this host"
-    )]
-    state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub control: ControlArgs,
     /// Print each event, and each test's result, as one JSON object a line on standard output
     /// (`linerate schema serve`).
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
-    /// Show tests that run and ran, and who was refused and why, as a page in a browser, and print the page's address.
-    /// Only this host reaches it unless an ADDRESS is given: 8080, 192.0.2.1 or 192.0.2.1:8080.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = WebAddress::DEFAULT,
-        help_heading = "Output"
-    )]
-    pub web: Option<WebAddress>,
-    /// Answer `GET /metrics` there in Prometheus' text format: tests, bytes, datagrams and refusals, counted since the
-    /// server's start. Only this host reaches it, at port 15201, unless an ADDRESS is given, as for --web.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = METRICS_ADDRESS,
-        help_heading = "Output"
-    )]
-    pub metrics: Option<WebAddress>,
+    #[command(flatten)]
+    pub pages: PagesArgs,
     #[command(flatten)]
     pub audit: AuditArgs,
 }
@@ -334,7 +284,7 @@ impl ServeArgs {
             exclusive: self.exclusive.then_some(queue as usize),
             one_off: self.one_off,
             sandbox: Some(self.sandbox()?),
-            agent: if self.allow_settings { Some(self.agent()?) } else { None },
+            agent: self.control.agent()?,
             ..Options::default()
         })
     }
@@ -374,15 +324,10 @@ impl ServeArgs {
     fn sandbox(&self) -> Result<Sandbox, ErrorRecord> {
         let unrestricted = if self.no_sandbox {
             Some("--no-sandbox")
-        } else if self.allow_commands && self.user.is_none() {
+        } else if self.control.runs_commands() && self.user.is_none() {
             Some("--allow-commands runs programs with all that this user may")
         } else {
             None
-        };
-        let beside = match (self.allow_settings, self.allow_commands) {
-            (_, true) => Beside::Programs,
-            (true, false) => Beside::Tests,
-            (false, false) => Beside::Nothing,
         };
         Ok(Sandbox {
             user: self.user.as_deref().map(User::named).transpose()?,
@@ -393,28 +338,7 @@ impl ServeArgs {
                 .flat_map(directories)
                 .collect(),
             written: self.audit.audit_log.iter().flat_map(|path| directories(path)).collect(),
-            beside,
-        })
-    }
-
-    fn agent(&self) -> Result<agent::Options, ErrorRecord> {
-        let words = |command: &String| -> Vec<String> {
-            command.split_whitespace().map(String::from).collect()
-        };
-        let reboot = self.allow_reboot.as_ref().map(words);
-        if reboot.as_ref().is_some_and(Vec::is_empty) {
-            return Err(usage::error(
-                "cannot use `--allow-reboot=`",
-                "it has no command",
-                &["--allow-reboot alone means: systemctl reboot"],
-            ));
-        }
-        Ok(agent::Options {
-            program: program()?,
-            state: self.state_dir.clone().unwrap_or_else(agent::state_directory),
-            commands: self.allow_commands,
-            reboot,
-            profile: self.allow_profile,
+            beside: self.control.beside(),
         })
     }
 }
@@ -423,38 +347,4 @@ impl ServeArgs {
 fn directories(path: &Path) -> Vec<PathBuf> {
     let paths = [std::path::absolute(path), path.canonicalize()];
     paths.into_iter().flatten().filter_map(|path| Some(path.parent()?.to_owned())).collect()
-}
-
-/// The helper of --allow-settings and of campaigns; linerate starts it by itself.
-#[derive(Debug, Args)]
-pub struct HelperArgs {
-    /// Directory of the undo journal.
-    #[arg(long, value_name = "DIR")]
-    pub state_dir: PathBuf,
-}
-
-/// The monitor of --allow-settings; linerate starts it by itself.
-#[derive(Debug, Args)]
-pub struct MonitorArgs {
-    /// Directory of the undo journal.
-    #[arg(long, value_name = "DIR")]
-    state_dir: PathBuf,
-    /// A word of the command that reboots this host.
-    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
-    reboot: Vec<String>,
-}
-
-impl MonitorArgs {
-    /// What it was told.
-    pub fn options(self) -> Result<agent::Options, ErrorRecord> {
-        let reboot = Some(self.reboot).filter(|words| !words.is_empty());
-        let (program, state) = (program()?, self.state_dir);
-        Ok(agent::Options { program, state, commands: false, reboot, profile: false })
-    }
-}
-
-fn program() -> Result<PathBuf, ErrorRecord> {
-    std::env::current_exe().map_err(|e| {
-        usage::error("cannot let controllers in", format!("this program has no path: {e}"), &[])
-    })
 }
