@@ -105,7 +105,12 @@ const SERVER_BYTES: u64 = 4 << 20;
 
 /// `dist TARGET|all`, `dist TARGET --twice`, `dist TARGET --server`.
 pub fn run(words: &[&str]) -> Result<String, Faults> {
-    let twice = words.contains(&"--twice");
+    let (twice, alone) = (words.contains(&"--twice"), words.contains(&"--server"));
+    if twice && alone {
+        return Err(vec![
+            "--twice compares builds of the whole program, not of the server alone".into(),
+        ]);
+    }
     let wanted = |target: &&Target| words.iter().any(|w| [target.triple, "all"].contains(w));
     let targets: Vec<_> = TARGETS.iter().filter(wanted).collect();
     if targets.is_empty() {
@@ -115,7 +120,7 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
     let out = build::tree()?.join("target/packages");
     let mut made = vec![];
     for target in targets {
-        if words.contains(&"--server") {
+        if alone {
             made.push(server(target, &out)?);
             continue;
         }
@@ -144,11 +149,12 @@ fn server(target: &Target, out: &Path) -> Result<PathBuf, Faults> {
     let binary = build::program(target, &folder, &build::SERVER)?;
     let made = out.join(format!("linerate-server-{}-{}", version()?, target.triple));
     let failed = |e: std::io::Error| vec![format!("{}: {e}", made.display())];
-    std::fs::create_dir_all(out).map_err(failed)?;
-    let bytes = std::fs::copy(&binary, &made).map_err(failed)?;
+    let bytes = std::fs::metadata(&binary).map_err(failed)?.len();
     if bytes > SERVER_BYTES {
-        return Err(vec![format!("{} has {bytes} bytes of {SERVER_BYTES}", made.display())]);
+        return Err(vec![format!("{} has {bytes} bytes of {SERVER_BYTES}", binary.display())]);
     }
+    std::fs::create_dir_all(out).map_err(failed)?;
+    std::fs::copy(&binary, &made).map_err(failed)?;
     Ok(made)
 }
 

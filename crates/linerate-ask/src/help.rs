@@ -84,7 +84,9 @@ pub fn serve(whole: bool) -> String {
   linerate serve --exclusive --queue 4      iperf3's clients one at a time; four may wait
 ";
     let alone = |line: &&str| {
-        !["--web", "--metrics", "--allow-settings"].iter().any(|option| line.contains(option))
+        !["--web", "--metrics", "--allow-settings", "linerate keys"]
+            .iter()
+            .any(|part| line.contains(part))
     };
     let shown = examples.split_inclusive('\n').filter(|line| whole || alone(line));
     with_exit_codes(&shown.collect::<String>())

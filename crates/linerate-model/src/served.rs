@@ -300,7 +300,7 @@ pub enum ServerLine {
         time: String,
         /// Events of any kind.
         events: u64,
-        /// Why they could not be written; absent where they were read too slowly.
+        /// Why they could not be written; absent where they were read, or in an audit log written, too slowly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },

@@ -137,8 +137,8 @@ impl fmt::Debug for Counts {
 
 type Keep = dyn FnMut(SystemTime, Event) -> Option<String> + Send;
 
-/// Is given each event and when it happened in a thread of its own, which waits for nobody who reads the log. What it
-/// returns is said there.
+/// Is given each event, and when it happened, in a thread of its own: it goes on while nobody reads the log. Words that it
+/// returns are said in the log.
 #[derive(Clone)]
 pub struct Keeper(Arc<Mutex<Keep>>);
 

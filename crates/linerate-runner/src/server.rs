@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -47,8 +47,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves until `stop` (or the first test's end with `one_off`): running tests are ended, with what they
 /// measured. Calls `report` in a thread of its own with each event and when it happened: the server never waits
 /// for it, and may end before it returns. With a sandbox, this process is restricted for good, and belongs to
-/// serving; so do the thread of the keeper and that which `stop` may start, which is called after that. What changes settings for
-/// controllers is another process, which begins before all of it.
+/// serving; so are the threads that write logs, and that which `stop` may start, which is called after that. What changes
+/// settings for controllers is another process, which begins before all of it.
 ///
 /// # Errors
 /// When the port cannot be had, or another user not become: what was tried, why it failed, what to try.
@@ -65,26 +65,29 @@ pub fn serve(
         let log = Arc::clone(&log);
         written_by("event-keeper", move |at, event| {
             if let Some(said) = keeper.take(at, event) {
-                log.put(at, Event::Keeper(said));
+                log.put(SystemTime::now(), Event::Keeper(said));
             }
         })
     });
     let kept = kept.transpose()?;
-    let queues = (Arc::clone(&log), kept.clone());
+    let queues = Mutex::new((Arc::clone(&log), kept.clone()));
     let counts = options.counts.clone();
     let events = Events::new(move |event| {
         counts.iter().for_each(|counts| counts.take(&event));
-        let (log, kept) = &queues;
-        // Both have the same time of it.
-        let at = SystemTime::now();
+        // Events of several threads are in the same order in both logs, and have the same time.
+        let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, (log, kept)) = (SystemTime::now(), &*queues);
         if let Some(kept) = kept.as_ref().filter(|_| !matches!(event, Event::Test { .. })) {
             kept.put(at, event.clone());
         }
         log.put(at, event);
     });
     let served = stop.and_then(|stop| run(options, &stop, events, (sandbox, agent)));
-    // First what may have something to say in the other.
-    kept.iter().chain([&log]).for_each(|log| log.close(LAST_WORDS));
+    // First the keeper's, who may have something to say in the other.
+    let until = std::time::Instant::now() + LAST_WORDS;
+    for log in kept.iter().chain([&log]) {
+        log.close(until.saturating_duration_since(std::time::Instant::now()));
+    }
     served
 }
 

@@ -23,8 +23,8 @@
 //! # }
 //! ```
 //!
-//! A program that depends on this crate with `default-features = false` builds neither the verbs' screens nor what draws
-//! and stores.
+//! A program that depends on this crate with `default-features = false` has what is here, and builds no campaigns, fleets,
+//! stores or screens.
 //!
 //! The server of the other end is the program's: `linerate serve`. A record's types are those of its `--json`.
 

@@ -98,7 +98,7 @@ impl Pages {
         Some(move |event: &ServerLine| feed.publish(events::server(event)))
     }
 
-    /// Who counts what the log left out, which only the log knows.
+    /// Counts events that the log left out: the log alone knows of them.
     pub fn left_out(&self) -> impl Fn(&Event) + Send + use<> {
         let metrics = self.metrics.clone();
         move |event| {

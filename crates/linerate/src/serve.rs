@@ -31,9 +31,17 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     if audit.is_some() || shown.is_some() {
         options.keeper = Some(Keeper::new(move |at, event| {
             let time = stamp(at).to_string();
+            let left_out = match &event {
+                Event::LogDropped { events } => Some(format!(
+                    "{events} events are neither in the audit log nor on the page, as they came faster than they were written"
+                )),
+                _ => None,
+            };
             let event = line_of(event, time.clone())?;
             shown.iter().for_each(|show| show(&event));
-            audit.as_mut()?.write(&event, &time)
+            let of_audit = audit.as_mut().and_then(|log| log.write(&event, &time));
+            let said: Vec<_> = left_out.into_iter().chain(of_audit).collect();
+            (!said.is_empty()).then(|| said.join("; "))
         }));
     }
     let stop = || {

@@ -73,7 +73,7 @@ impl Receiver {
         end.is_some()
     }
 
-    /// A datagram before the first of a message that is ours: it is not, or cannot be.
+    /// A datagram that stands before those of this test in a message: a stranger's, or a damaged one.
     pub(super) fn stray(&mut self, foreign: bool) {
         let counter = if foreign { &mut self.current.foreign } else { &mut self.current.corrupt };
         *counter += 1;

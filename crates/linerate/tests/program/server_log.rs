@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::iperf3::{Iperf3, installed};
 use crate::support::{Client, Server, alone, linerate, number, wait_for};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -213,6 +214,10 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
         .spawn()
         .expect("the server starts");
     let mut server = Ends(child);
+    // As few bytes as a page may have.
+    let small = || FcntlArg::F_SETPIPE_SZ(65_536);
+    fcntl(server.0.stdout.as_ref().expect("piped"), small()).expect("a smaller pipe");
+    fcntl(server.0.stderr.as_ref().expect("piped"), small()).expect("a smaller pipe");
     let mut out = BufReader::new(server.0.stdout.take().expect("its output"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
