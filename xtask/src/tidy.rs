@@ -20,8 +20,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
-    ("fleet", &["model"]),
-    ("broker", &["model", "wire", "fleet"]),
+    ("fleet", &["model", "wire"]),
+    ("broker", &["model", "fleet"]),
     ("store", &["model"]),
     ("ask", &["model", "experiment", "runner"]),
     (

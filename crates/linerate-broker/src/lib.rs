@@ -35,7 +35,6 @@ mod health;
 mod jwt;
 pub mod keys;
 pub mod lease;
-pub mod message;
 mod orders;
 mod results;
 mod revoke;

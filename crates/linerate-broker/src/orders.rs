@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
-use crate::message::{Answer, Heartbeat, Order};
 use crate::subject::{AGENTS, LEASES, heartbeat, orders};
 use crate::walk::Stored;
+use linerate_fleet::message::{Answer, Heartbeat, Order};
 
 /// An agent of before its first heartbeat, or of another account, is not there.
 const NO_AGENT: &str = "`linerate fleet hosts` shows which agents are there";

@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::api::Trouble;
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
-use crate::message::Outcome;
 use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of, token};
+use linerate_fleet::message::Outcome;
 
 /// JetStream's words for a consumer and a stream that are not there.
 const NO_CONSUMER: u32 = 10_014;

@@ -17,6 +17,7 @@ pub mod coordinator;
 pub mod health;
 pub mod lease;
 pub mod matrix;
+pub mod message;
 pub mod plan;
 pub mod policy;
 pub mod rounds;

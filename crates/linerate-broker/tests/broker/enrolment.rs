@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use linerate_broker::keys::found;
-use linerate_broker::message::{Answer, Heartbeat, Order};
 use linerate_broker::{Broker, Credentials, enrol};
+use linerate_fleet::message::{Answer, Heartbeat, Order};
 use linerate_model::record::ErrorKind;
 
 use crate::world::{LATE_S, NOW_S, World, run, until};

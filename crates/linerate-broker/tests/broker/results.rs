@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use linerate_broker::Broker;
-use linerate_broker::message::{Came, Outcome};
+use linerate_fleet::message::{Came, Outcome};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use crate::world::{NOW_S, World, api, raw, run, until};

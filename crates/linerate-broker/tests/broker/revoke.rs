@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linerate_broker::message::{Answer, Order};
 use linerate_broker::{Broker, Credentials};
+use linerate_fleet::message::{Answer, Order};
 use linerate_model::record::ErrorKind;
 
 use crate::world::{LATE_S, NOW_S, World, run, until};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use linerate_broker::message::{Answer, Came, Order, Outcome, Prepare, Role};
 use linerate_broker::{Broker, Credentials};
+use linerate_fleet::message::{Answer, Came, Order, Outcome, Prepare, Role};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::agent::RemoteTest;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_broker::Broker;
-use linerate_broker::message::Order;
+use linerate_fleet::message::Order;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use linerate_broker::message::{Answer, Order, Role};
 use linerate_broker::{Arrived, Broker};
+use linerate_fleet::message::{Answer, Order, Role};
 use linerate_fleet::plan::Resource;
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_store::{LeaseAudit, Place, StoreWriter};

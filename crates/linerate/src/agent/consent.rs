@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_broker::message::Prepare;
+use linerate_fleet::message::Prepare;
 use linerate_fleet::policy::{Asked, Policy};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::clock;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_broker::Broker;
-use linerate_broker::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare, Role};
 use linerate_drive::{Clock as _, SystemClock};
 use linerate_fleet::lease::{Epoch, Fence};
+use linerate_fleet::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare, Role};
 use linerate_fleet::policy::Policy;
 use linerate_model::fleet_events::{FleetEvent, RefusalGround};
 use linerate_model::record::{ErrorKind, ErrorRecord};

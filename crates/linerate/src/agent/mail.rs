@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linerate_broker::Broker;
-use linerate_broker::message::{Came, Outcome};
 use linerate_fleet::lease::Epoch;
+use linerate_fleet::message::{Came, Outcome};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_store::outbox::{Outbox, Waiting};
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use linerate_broker::message::Heartbeat;
+use linerate_fleet::message::Heartbeat;
 use linerate_host::facts::facts;
 use linerate_host::inventory::inventory;
 use linerate_host::link::is_own;

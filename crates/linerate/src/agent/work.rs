@@ -2,7 +2,7 @@
 
 use std::thread::Builder;
 
-use linerate_broker::message::{Came, Prepare};
+use linerate_fleet::message::{Came, Prepare};
 use linerate_fleet::policy::{Policy, rate_bps};
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};

@@ -9,10 +9,10 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use linerate_broker::lease::Lease;
-use linerate_broker::message::{Answer, Came, Order};
 use linerate_broker::{Arrived, Broker, Credentials, Ingest};
 use linerate_drive::fleet::Reach;
 use linerate_drive::{Clock as _, SystemClock};
+use linerate_fleet::message::{Answer, Came, Order};
 use linerate_fleet::plan::Fleet;
 use linerate_model::fleet_events::{FleetEvent, FleetSaid};
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};

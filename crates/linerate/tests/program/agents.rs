@@ -4,7 +4,7 @@ use std::fs::read_to_string;
 use std::time::Duration;
 
 use linerate_broker::Broker;
-use linerate_broker::message::{Answer, Came, Order, Prepare, Role};
+use linerate_fleet::message::{Answer, Came, Order, Prepare, Role};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::setting::{Setting, SettingValue};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linerate_broker::lease::Lease;
-use linerate_broker::message::{Answer, Order, Prepare, Role};
 use linerate_fleet::lease::{Grant, Term};
+use linerate_fleet::message::{Answer, Order, Prepare, Role};
 use linerate_fleet::plan::{Pair, Resource};
 use linerate_model::fleet_events::FleetEvent;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};

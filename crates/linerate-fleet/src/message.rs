@@ -1,11 +1,12 @@
 //! Orders of coordinators and reports of agents, as JSON.
 
-use linerate_fleet::lease::{Epoch, Term};
 pub use linerate_model::fleet_agents::Heartbeat;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_model::setting::Setting;
 use linerate_wire::native::agent::RemoteTest;
 use serde::{Deserialize, Serialize};
+
+use crate::lease::{Epoch, Term};
 
 /// What a host is in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
