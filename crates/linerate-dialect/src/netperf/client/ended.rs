@@ -4,6 +4,7 @@ use linerate_model::plan::{Traffic, Way};
 use linerate_model::sample::{RecvReport, SendReport, TcpSample};
 use linerate_session::assemble::StreamOutcome;
 use linerate_session::receiver::add_tail;
+use linerate_session::sender::Quota;
 use linerate_wire::native::message::RespondReport;
 use linerate_wire::netperf::{CpuShare, Results};
 
@@ -32,8 +33,11 @@ impl Client {
     /// What is known of a test that ran.
     pub fn ended(self) -> Ended {
         let Self { terms, ids, mut reports, results, .. } = self;
-        let datagram = match &terms.plan.traffic {
-            Traffic::Udp(udp) => Some(u64::from(udp.size.bytes())),
+        let datagrams = match &terms.plan.traffic {
+            Traffic::Udp(udp) => {
+                let shorter = Quota::datagrams(&terms.plan, udp.size, 0).tail != [0; 2];
+                Some(Datagrams { bytes: udp.size.bytes().into(), shorter })
+            }
             _ => None,
         };
         let streams = ids.iter().map(|id| {
@@ -41,12 +45,12 @@ impl Client {
             let mut outcome = StreamOutcome { index: id.index, reverse, ..Default::default() };
             match reports.remove(&id.stream) {
                 Some(Report::Send(sent)) => {
-                    outcome.recv = results.as_ref().map(|far| far_receiver(&sent, far, datagram));
+                    outcome.recv = results.as_ref().map(|far| far_receiver(&sent, far, datagrams));
                     outcome.send = Some(sent);
                 }
                 Some(Report::Recv(mut recv)) => {
                     outcome.send =
-                        results.as_ref().map(|far| far_sender(&mut recv, far, datagram.is_some()));
+                        results.as_ref().map(|far| far_sender(&mut recv, far, datagrams.is_some()));
                     outcome.recv = Some(recv);
                 }
                 Some(Report::Rr(rr)) => {
@@ -68,18 +72,26 @@ impl Client {
     }
 }
 
+/// Of a plan: of so many bytes each, and whether a last one is shorter.
+#[derive(Clone, Copy)]
+struct Datagrams {
+    bytes: u64,
+    shorter: bool,
+}
+
 /// What a receiver's totals say. Datagrams without numbers: what is not there is lost, and a copy hides
 /// one that is.
-fn far_receiver(sent: &SendReport, far: &Results, datagram: Option<u64>) -> RecvReport {
+fn far_receiver(sent: &SendReport, far: &Results, datagrams: Option<Datagrams>) -> RecvReport {
     let mut report = RecvReport {
         receive_buffer: far.receive_buffer.unwrap_or(0).into(),
         ..RecvReport::default()
     };
     let counts = &mut report.counts;
     counts.bytes = far.received;
-    if let Some(size) = datagram {
-        // Of whole ones the bytes say how many; a last one may be shorter, and then the calls do.
-        let whole = far.received.is_multiple_of(size.max(1));
+    if let Some(Datagrams { bytes: size, shorter }) = datagrams {
+        // Of whole ones the bytes say how many, beyond 32 bits too. Of a shorter one there may be copies, which together
+        // are a whole one's bytes: then the calls do.
+        let whole = !shorter && far.received.is_multiple_of(size.max(1));
         let by_bytes = far.received.div_ceil(size.max(1));
         counts.datagrams = if whole { by_bytes } else { far.receive_calls.into() };
         counts.expected = sent.counts.datagrams.max(counts.datagrams);
@@ -135,19 +147,23 @@ mod tests {
     #[test]
     fn a_receivers_totals_become_an_account_that_adds_up() {
         // Sent, bytes received, calls: datagrams that arrived, and that are lost.
-        for (datagrams, received, receive_calls, arrived, lost) in [
-            (10, 1_000, 10, 10, 0),
-            (10, 700, 7, 7, 3),
-            // The last one was shorter.
-            (10, 950, 10, 10, 0),
+        for (shorter, datagrams, received, receive_calls, arrived, lost) in [
+            (false, 10, 1_000, 10, 10, 0),
+            (false, 10, 700, 7, 7, 3),
+            // The last one was shorter, and came twice.
+            (true, 10, 950, 10, 10, 0),
+            (true, 10, 1_000, 11, 11, 0),
+            // More calls than 32 bits hold.
+            (false, 5_000_000_000, 500_000_000_000, 705_032_704, 5_000_000_000, 0),
             // Copies: more than were sent, and nothing lost that anybody could see.
-            (10, 1_300, 13, 13, 0),
-            (10, 0, 0, 0, 10),
+            (false, 10, 1_300, 13, 13, 0),
+            (false, 10, 0, 0, 0, 10),
             // Whatever a peer may say.
-            (10, u64::MAX, u32::MAX, u64::from(u32::MAX), 0),
+            (false, 10, u64::MAX, u32::MAX, u64::from(u32::MAX), 0),
         ] {
             let far = Results { received, receive_calls, ..Results::default() };
-            let report = far_receiver(&sent(datagrams), &far, Some(100));
+            let of = Datagrams { bytes: 100, shorter };
+            let report = far_receiver(&sent(datagrams), &far, Some(of));
             let counts = &report.counts;
             assert_eq!((counts.datagrams, counts.lost), (arrived, lost), "{far:?}");
             assert_eq!(counts.expected, counts.datagrams + counts.lost, "{far:?}");
