@@ -131,6 +131,10 @@ pub fn clients(fault: Fault) -> &'static [&'static str] {
         Fault::NoStream => &["none, its own"],
         Fault::DeadThread(Place::Client) => &["part, its own", "none, its own", "whole"],
         Fault::DataReset => &["part, broken", "part, the server's", "whole"],
+        // All was said before it, while data was still under way.
+        Fault::Cut => {
+            &["part, broken", "part, the server's", "none, the server's", "none, its own", "whole"]
+        }
         _ => &["part, the server's", "none, the server's", "none, its own", "whole"],
     }
 }
