@@ -148,7 +148,19 @@ fn read(token: &str) -> Result<Token, ErrorRecord> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_token_makes_the_reader_panic(text in "\\PC{0,60}", body in "[{}\\[\\]\":,a-z0-9]{0,60}") {
+            prop_assert!(read(&text).is_err());
+            let packed = URL_SAFE_NO_PAD.encode(&body);
+            prop_assert!(read(&format!("{PREFIX}{packed}")).is_err(), "{}", body);
+            let _ = read(&format!("{PREFIX}{text}"));
+        }
+    }
 
     #[test]
     fn what_is_no_token_is_refused() {

@@ -47,7 +47,16 @@ pub(crate) fn signed_by(pair: &KeyPair, jwt: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn nothing_that_was_not_signed_is_read(text in "(\\PC|[.=A-Za-z0-9_-]){0,120}") {
+            prop_assert_eq!(signed_by(&KeyPair::new_operator(), &text), None);
+        }
+    }
 
     #[test]
     fn what_another_signed_or_was_changed_is_nothing() {

@@ -5,6 +5,7 @@
 use std::num::NonZeroU8;
 use std::path::Path;
 
+use linerate_fleet::message::{Answer, Came, Order, Outcome, Prepare, Role};
 use linerate_model::host::{CoreUse, HostFacts};
 use linerate_model::plan::{
     AgreedPlan, Direction, End, EngineChoice, RrPlan, TcpPlan, TestPlan, Traffic, Transport,
@@ -16,6 +17,7 @@ use linerate_model::sample::{
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_testkit::records;
+use linerate_wire::native::agent::RemoteTest;
 use linerate_wire::native::datagram::{HEADER_BYTES, Header, Place};
 use linerate_wire::native::frame;
 use linerate_wire::native::message::*;
@@ -407,6 +409,58 @@ fn iperf3() {
     keep("iperf3_datagram", "old-hello", &[0x15, 0xcd, 0x5b, 0x07]);
 }
 
+/// What a broker carries.
+fn carried() {
+    let plans = plans();
+    let (_, plan) = plans.first().expect("a plan");
+    let test = RemoteTest {
+        name: "192.0.2.1".into(),
+        port: 5_301,
+        plan: plan.clone(),
+        size_from_mtu: false,
+        ip: None,
+        discard: false,
+        with_key: true,
+        dialect: None,
+        command: vec![],
+    };
+    let prepare = Prepare {
+        epoch: 7,
+        length_ns: 60_000_000_000,
+        guard_ns: 1_000_000_000,
+        role: Role::Client,
+        peer: "b".into(),
+        token: "a token of one test, 32 bytes long".into(),
+        turn: "run.0.7".into(),
+        test,
+        set: vec![],
+    };
+    let orders = [
+        ("ping", Order::Ping),
+        ("prepare", Order::Prepare(Box::new(prepare))),
+        ("start", Order::Start { epoch: 7, address: "192.0.2.1".into(), port: 5_301 }),
+        ("end", Order::End { epoch: 7 }),
+    ];
+    for (name, order) in orders {
+        keep("broker_message", name, &serde_json::to_vec(&order).expect("an order"));
+    }
+    let ready = Answer::Ready { address: "192.0.2.1".into(), port: 5_301 };
+    keep("broker_message", "ready", &serde_json::to_vec(&ready).expect("an answer"));
+    let came = Came::Record(Box::new(records::failed()));
+    let outcome = Outcome { turn: "run.0.7".into(), epoch: 7, came };
+    keep("broker_message", "outcome", &serde_json::to_vec(&outcome).expect("an outcome"));
+    let heartbeat = br#"{"version":"0.1.0","boot_id":"5f","address":"192.0.2.1","epoch":7,"waiting":2,
+        "waiting_before":1,"oldest_s":9,"policy":true,"allows":"udp","nat":"behind","inventory":{}}"#;
+    keep("broker_message", "heartbeat", heartbeat);
+    for (name, event) in [
+        ("granted", r#""granted","turn":"run.0.7","lease":7,"takes":["host:a"],"seconds":60"#),
+        ("refused", r#""refused","ground":"policy","why":"no","lease":7,"turn":"run.0.7""#),
+    ] {
+        let said = format!(r#"{{"at":"2026-01-01T00:00:00Z","event":{event}}}"#);
+        keep("broker_message", name, said.as_bytes());
+    }
+}
+
 /// What owners write and browsers send.
 fn documents() {
     let token = "07".repeat(16);
@@ -436,6 +490,7 @@ fn documents() {
 fn main() {
     iperf3();
     documents();
+    carried();
     let story: Vec<Vec<u8>> = boasts().iter().map(body).collect();
     keep("server_story", "boasts", &story.join(&b'\n'));
     for (name, message) in client_messages() {

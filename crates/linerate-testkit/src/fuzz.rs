@@ -17,7 +17,7 @@ mod story;
 
 pub use accounting::{receiver, sequence_window};
 pub use control::{agent_message, order, setting, undo_journal};
-pub use documents::{agent_policy, campaign_plan, fleet_plan, web_request};
+pub use documents::{agent_policy, broker_message, campaign_plan, fleet_plan, web_request};
 pub use iperf2::iperf2;
 pub use iperf3::{iperf3_control, iperf3_datagram, iperf3_parameters, iperf3_results};
 pub use netperf::netperf_message;
@@ -47,6 +47,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("order", order),
     ("web_request", web_request),
     ("agent_policy", agent_policy),
+    ("broker_message", broker_message),
     ("fleet_plan", fleet_plan),
     ("campaign_plan", campaign_plan),
     ("iperf3_parameters", iperf3_parameters),

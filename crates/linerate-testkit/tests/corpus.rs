@@ -80,7 +80,7 @@ macro_rules! replayed {
 replayed! {
     client_message server_message datagram_header stream_opening units run_record
     sequence_window receiver server_story setting undo_journal agent_message order
-    web_request agent_policy fleet_plan campaign_plan
+    web_request agent_policy broker_message fleet_plan campaign_plan
     iperf3_parameters iperf3_results iperf3_control iperf3_datagram iperf2
     netperf_message nuttcp nuttcp_blocks
 }

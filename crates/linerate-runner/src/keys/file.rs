@@ -365,6 +365,8 @@ pub(super) fn name_fits(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -479,5 +481,37 @@ pub(crate) mod tests {
         // A name is free again when its key is revoked.
         let revoked = written("ci", 'b', "revoked = \"2026-01-02T00:00:00Z\"");
         Table::read(&format!("{revoked}{good}")).unwrap();
+    }
+    /// A file with all that one may hold.
+    fn full() -> String {
+        let limits = "max-tests = 2\nmax-bytes-per-day = \"10G\"\nmax-rate = \"1G\"\nhours = \"22:00-06:00\"";
+        let dates = "expires = \"2026-02-01T00:00:00Z\"\nrevoked = \"2026-01-02T00:00:00Z\"";
+        format!(
+            "{}[[network]]\ncidr = \"192.0.2.0/24\"\n{limits}\n",
+            written("ci", 'a', &format!("{dates}\n{limits}"))
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = Table::read(&String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn a_mutilated_file_is_a_fault_or_a_table_and_shows_no_secret(
+            cut in 0..full().len(), length in 0usize..40, insert in "[\\[\\]{}=\"'a-z0-9.\n -]{0,8}",
+        ) {
+            let text = full();
+            let end = (cut + length).min(text.len());
+            match Table::read(&format!("{}{insert}{}", &text[..cut], &text[end..])) {
+                Ok(table) => prop_assert!(table.keys.len() <= 1 && table.networks.len() <= 1),
+                Err(fault) => {
+                    let shown = fault.to_string();
+                    prop_assert!(!shown.contains(&"a".repeat(20)), "{shown}");
+                    prop_assert!(fault.line.is_none_or(|line| line <= text.lines().count() + insert.len() + 1));
+                }
+            }
+        }
     }
 }

@@ -329,7 +329,28 @@ fn keep(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_of_a_place_make_the_reader_panic(
+            turn in any::<u64>(), body in "(key|network|[a-z0-9:./]{0,20}|[ \n]|[0-9]{1,21}){0,12}", cut in any::<prop::sample::Index>(),
+            noise in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let sum = checksum(turn, body.as_bytes());
+            let whole = format!("{MAGIC} {turn} {} {sum:08x}\n{body}", body.len());
+            if let Some((read, carried)) = place(whole.as_bytes()) {
+                prop_assert_eq!(read, turn);
+                let again: Vec<_> = carried.iter().map(written).filter_map(|text| line(text.trim_end())).collect();
+                prop_assert_eq!(again, carried);
+            }
+            let cut = cut.index(whole.len() + 1);
+            prop_assert!(cut == whole.len() || place(&whole.as_bytes()[..cut]).is_none(), "a part passes for all");
+            let _ = place(&noise);
+        }
+    }
 
     fn scratch(name: &str) -> PathBuf {
         let name = format!("linerate-budget-state-{}-{name}", std::process::id());

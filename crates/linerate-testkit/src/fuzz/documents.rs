@@ -1,10 +1,15 @@
-//! What owners write and browsers send: plans, policies, requests.
+//! What owners write, browsers send and brokers carry: plans, policies, requests, orders and results.
 
 use linerate_experiment::campaign::plan::{Vocabulary, parse};
+use linerate_fleet::lease::{Epoch, Fence};
+use linerate_fleet::message::{Answer, Heartbeat, Order, Outcome};
 use linerate_fleet::policy::{Asked, Policy};
 use linerate_fleet::written;
+use linerate_model::fleet_events::FleetSaid;
 use linerate_model::plan::{Traffic, TrafficKind, Transport};
 use linerate_watch::web::http::{self, MOST_HEAD, Request, Token, request};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::plans;
 
@@ -64,4 +69,33 @@ pub fn campaign_plan(data: &[u8]) {
     if let Err(faults) = parse(text, &vocabulary) {
         assert!(!faults.is_empty(), "no plan, and no fault");
     }
+}
+
+/// The same again, once it was written.
+fn kept<T: Serialize + DeserializeOwned>(data: &[u8]) -> Option<T> {
+    let read: T = serde_json::from_slice(data).ok()?;
+    let text = serde_json::to_string(&read).expect("what was read can be written");
+    // Compared as text: a number that is none is unlike itself.
+    let again: T = serde_json::from_str(&text).expect("our own document");
+    assert_eq!(serde_json::to_string(&again).expect("it was written before"), text);
+    Some(read)
+}
+
+/// A message that a broker carries for a fleet, and what an agent's leases make of an order.
+pub fn broker_message(data: &[u8]) {
+    if let Some(Order::Prepare(prepare)) = kept::<Order>(data) {
+        let before = Epoch(prepare.epoch.saturating_sub(1));
+        for now_ns in [0, 1, u64::MAX] {
+            let mut fence = Fence::after(before);
+            let taken = fence.prepare(now_ns, prepare.epoch(), prepare.term());
+            assert!(!fence.is_open(now_ns, before), "a lease of before");
+            assert_eq!(taken, fence.highest() > before, "what is taken is the highest");
+            fence.close(prepare.epoch());
+            assert!(!fence.is_open(now_ns, prepare.epoch()), "closed is closed");
+        }
+    }
+    kept::<Answer>(data);
+    kept::<Heartbeat>(data);
+    kept::<Outcome>(data);
+    kept::<FleetSaid>(data);
 }

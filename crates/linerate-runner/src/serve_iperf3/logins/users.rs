@@ -53,7 +53,19 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_file_is_read_and_lets_nobody_in_by_chance(file in "(\\PC|[\n\r,#{}]|[0-9a-f]{64}){0,60}", name in "[a-z#,]{0,4}") {
+            for (user, hash) in lines(&file) {
+                prop_assert!(!user.is_empty() && !user.starts_with('#') && hash.len() == 64);
+            }
+            prop_assert!(!knows(&file, &token(&name, "rossi")));
+        }
+    }
 
     /// `printf '{mario}rossi' | sha256sum`, the example of iperf3's manual.
     const MARIO: &str = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b";
