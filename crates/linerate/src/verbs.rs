@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use linerate_ask::Measure;
+use linerate_model::exit::Exit;
 use linerate_model::record::ErrorRecord;
 
 use crate::args::verb::Verb;
@@ -18,37 +19,37 @@ use crate::{
 /// the verb.
 pub fn drop_in(argv: &[OsString]) -> Option<ExitCode> {
     let [program, args @ ..] = argv else { return None };
-    match Path::new(program).file_name().and_then(OsStr::to_str) {
-        Some("ministat") => return Some(ministat::run(program, args.to_vec())),
-        Some("iperf3") => return Some(iperf3::run(args.to_vec())),
-        Some("iperf") => return Some(iperf2::run(args.to_vec())),
-        Some("netperf") => return Some(netperf::run(args.to_vec())),
-        Some("netserver") => return Some(netperf::run_server(args.to_vec())),
-        Some("nuttcp") => return Some(nuttcp::run(args.to_vec())),
-        _ => {}
-    }
-    let [verb, args @ ..] = args else { return None };
-    match verb.to_str() {
-        Some("ministat") => Some(ministat::run(verb, args.to_vec())),
-        Some("iperf3") => Some(iperf3::run(args.to_vec())),
-        Some("iperf") => Some(iperf2::run(args.to_vec())),
-        Some("netperf") => Some(netperf::run(args.to_vec())),
-        Some("netserver") => Some(netperf::run_server(args.to_vec())),
-        Some("nuttcp") => Some(nuttcp::run(args.to_vec())),
-        _ => None,
-    }
+    let name = Path::new(program).file_name().unwrap_or_default();
+    face(name, program, args).or_else(|| {
+        let [verb, args @ ..] = args else { return None };
+        face(verb, verb, args)
+    })
+}
+
+/// Runs the one of that name, as `called`.
+fn face(name: &OsStr, called: &OsStr, args: &[OsString]) -> Option<ExitCode> {
+    let args = || args.to_vec();
+    Some(match name.to_str()? {
+        "ministat" => ministat::run(called, args()),
+        "iperf3" => iperf3::run(args()),
+        "iperf" => iperf2::run(args()),
+        "netperf" => netperf::run(args()),
+        "netserver" => netperf::run_server(args()),
+        "nuttcp" => nuttcp::run(args()),
+        _ => return None,
+    })
 }
 
 /// Does what a verb says.
 pub fn run(verb: Verb, look: Look) -> Result<ExitCode, ErrorRecord> {
     let exit = match verb {
-        Verb::SettingsHelper(args) => linerate_runner::agent::helper(&args.state_dir)
-            .map(|()| linerate_model::exit::Exit::Complete)?,
-        Verb::SettingsMonitor(args) => linerate_runner::agent::monitor(&args.options()?)
-            .map(|()| linerate_model::exit::Exit::Complete)?,
-        Verb::SettingsGuard => {
-            linerate_runner::agent::keep().map(|()| linerate_model::exit::Exit::Complete)?
+        Verb::SettingsHelper(args) => {
+            linerate_runner::agent::helper(&args.state_dir).map(|()| Exit::Complete)?
         }
+        Verb::SettingsMonitor(args) => {
+            linerate_runner::agent::monitor(&args.options()?).map(|()| Exit::Complete)?
+        }
+        Verb::SettingsGuard => linerate_runner::agent::keep().map(|()| Exit::Complete)?,
         Verb::Measure(measure) => match *measure {
             Measure::Udp(args) => run::run(args.asked()?, args.show, look)?,
             Measure::Tcp(args) => run::run(args.asked()?, args.show, look)?,
