@@ -111,14 +111,10 @@ fn readable(svg: &str) -> String {
 
 /// The pixels as PNG, with a word on who made it. Everything is opaque.
 fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
-    // Millions of them, in a crate that is built soon rather than fast: as few steps for each as can be.
-    let mut rgb = Vec::with_capacity(pixmap.data().len());
-    for pixel in pixmap.data().chunks_exact(4) {
-        rgb.extend_from_slice(&pixel[..3]);
-    }
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, pixmap.width(), pixmap.height());
-    encoder.set_color(png::ColorType::Rgb);
+    // With its alpha, which packs to little: a loop over millions of pixels would be slow in a crate that is built soon.
+    encoder.set_color(png::ColorType::Rgba);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Balanced);
     encoder.add_text_chunk(
@@ -126,7 +122,7 @@ fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
         concat!("linerate report ", env!("CARGO_PKG_VERSION")).into(),
     )?;
     let mut writer = encoder.write_header()?;
-    writer.write_image_data(&rgb)?;
+    writer.write_image_data(pixmap.data())?;
     writer.finish()?;
     Ok(out)
 }
