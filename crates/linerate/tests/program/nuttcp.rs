@@ -35,7 +35,7 @@ fn an_unmodified_client_and_this_server_count_alike() {
     count_alike(
         "an_unmodified_client_and_this_server_count_alike",
         &[
-            ("-T1 -i0.5", "received"),
+            ("-T1 -i0.5 -R200m", "received"),
             ("-n160 -l8192", "received"),
             ("-T0.5 -r -F -N2", "sent"),
             ("-n10m -r", "sent"),
@@ -119,10 +119,10 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         }
         let text = run("-u -R8m -T2 -i0.5 -fxmitstats");
         assert!(text.contains("~drop/pkt"), "{release}: {text}");
-        let text = run("-T2 -i0.5 -frunningtotal");
+        let text = run("-T2 -i0.5 -R100m -frunningtotal");
         assert!(text.contains("Tot:"), "{release}: {text}");
         // What is sent to it says how the connection fares, of which later releases read the window too.
-        let text = run("-r -T3 -i0.3");
+        let text = run("-r -T3 -i0.3 -R100m");
         let rows = text.lines().filter(|line| line.contains("Mbps") && !line.contains("%TX"));
         let rows: Vec<&str> = rows.collect();
         assert!(rows.len() >= 2, "{release}: {text}");
@@ -130,7 +130,7 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         let windows = rows.iter().filter(|row| row.contains(" KB-cwnd")).count();
         assert_eq!(windows, if release == "6.1.2" { 0 } else { rows.len() }, "{release}: {text}");
         // Of several streams nothing is said.
-        let text = run("-r -T3 -i0.3 -N2");
+        let text = run("-r -T3 -i0.3 -R100m -N2");
         let rows = text.lines().filter(|line| line.contains("Mbps") && !line.contains("%TX"));
         assert!(rows.clone().count() >= 2, "{release}: {text}");
         assert!(!rows.collect::<String>().contains(" retrans"), "{release}: {text}");
