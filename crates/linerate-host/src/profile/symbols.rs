@@ -5,51 +5,72 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SymbolIndex, SymbolKind};
 
 /// A kernel with all its modules has some 200,000 symbols in 15 MB.
 const MOST_KALLSYMS: u64 = 64 << 20;
+/// A program or library beyond it has no names. One that is built for a debugger has some hundred MB.
+const MOST_PROGRAM: u64 = 1 << 30;
 
-/// Names by address, ascending; the end of a symbol is the next one's beginning.
-#[derive(Debug, Default)]
-struct Names {
-    list: Vec<(u64, Box<str>)>,
+/// What is known of a function by where it begins, ascending; its end is the next one's beginning.
+type ByAddress<T> = Vec<(u64, T)>;
+
+/// In order, one for each place: of several the first is the usual one.
+fn ordered<T>(mut all: ByAddress<T>) -> ByAddress<T> {
+    all.sort_by_key(|(address, _)| *address);
+    all.dedup_by_key(|(address, _)| *address);
+    all
 }
 
-impl Names {
-    fn of(mut list: Vec<(u64, Box<str>)>) -> Self {
-        list.sort_by_key(|(address, _)| *address);
-        // Of several names of one place the first in the table is the usual one.
-        list.dedup_by_key(|(address, _)| *address);
-        Self { list }
-    }
-
-    fn at(&self, address: u64) -> Option<&str> {
-        let after = self.list.partition_point(|(start, _)| *start <= address);
-        self.list.get(after.checked_sub(1)?).map(|(_, name)| &**name)
-    }
+fn at<T>(all: &ByAddress<T>, address: u64) -> Option<&T> {
+    let after = all.partition_point(|(start, _)| *start <= address);
+    all.get(after.checked_sub(1)?).map(|(_, what)| what)
 }
 
 /// The kernel's functions, or nothing where their addresses are hidden: all are then 0.
-fn kallsyms(text: &str) -> Names {
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        let (kind, name) = (words.next()?, words.next()?);
-        let code = matches!(kind, "t" | "T" | "w" | "W");
-        // What the compiler parted from a function is still that function.
-        let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or(name);
-        (code && address > 0).then(|| (address, name.into()))
-    });
-    Names::of(lines.collect())
+#[derive(Debug, Default)]
+struct Kernel {
+    text: String,
+    /// Where in the text the name of each begins. Few of them are ever asked for.
+    names: ByAddress<usize>,
 }
 
-/// Those of the running one.
-fn kernel() -> Names {
-    let mut bytes = Vec::new();
-    let file = File::open("/proc/kallsyms");
-    let read = file.and_then(|file| file.take(MOST_KALLSYMS).read_to_end(&mut bytes));
-    read.map_or_else(|_| Names::default(), |_| kallsyms(&String::from_utf8_lossy(&bytes)))
+impl Kernel {
+    /// As /proc/kallsyms has them: `ffffffff81000100 t udp_rcv`, and the module's name behind a tab.
+    fn of(text: String) -> Self {
+        let line = |line: &str| {
+            let (address, rest) = line.split_once(' ')?;
+            let (kind, name) = rest.split_once(' ')?;
+            let address = u64::from_str_radix(address, 16).ok()?;
+            let code = matches!(kind, "t" | "T" | "w" | "W");
+            (code && address > 0 && !name.is_empty()).then_some((address, line.len() - name.len()))
+        };
+        let mut begin = 0;
+        let mut names = Vec::new();
+        for one in text.split_inclusive('\n') {
+            names.extend(line(one.trim_end()).map(|(address, within)| (address, begin + within)));
+            begin += one.len();
+        }
+        Self { names: ordered(names), text }
+    }
+
+    /// Those of the running one.
+    fn read() -> Self {
+        let mut bytes = Vec::new();
+        let file = File::open("/proc/kallsyms");
+        let read = file.and_then(|file| file.take(MOST_KALLSYMS).read_to_end(&mut bytes));
+        read.map_or_else(
+            |_| Self::default(),
+            |_| Self::of(String::from_utf8_lossy(&bytes).into_owned()),
+        )
+    }
+
+    fn at(&self, address: u64) -> Option<&str> {
+        let name = self.text.get(*at(&self.names, address)?..)?;
+        let name = name.split(['\n', '\t', ' ']).next()?;
+        // What the compiler parted from a function is still that function.
+        Some(name.split('.').next().filter(|part| !part.is_empty()).unwrap_or(name))
+    }
 }
 
 /// A piece of a file that a process can run, by /proc/PID/maps.
@@ -84,54 +105,77 @@ pub(super) fn mappings(text: &str) -> Vec<Mapping> {
 /// A file's functions, and where its pieces are meant to lie.
 #[derive(Debug, Default)]
 struct Program {
-    names: Names,
+    /// The file. Names are taken out of it when they are asked for: a large program has half a million.
+    bytes: Vec<u8>,
+    names: ByAddress<Place>,
     /// Offset in the file, length, address.
     pieces: Vec<(u64, u64, u64)>,
 }
 
+/// Of a symbol in a file.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Table(SymbolIndex),
+    Dynamic(SymbolIndex),
+}
+
 impl Program {
     fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
-        let pieces = file.segments().map(|segment| {
+        let file = File::open(path).ok()?;
+        if file.metadata().ok()?.len() > MOST_PROGRAM {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(MOST_PROGRAM).read_to_end(&mut bytes).ok()?;
+        let parsed = object::File::parse(&*bytes).ok()?;
+        let pieces = parsed.segments().map(|segment| {
             let (offset, length) = segment.file_range();
             (offset, length, segment.address())
         });
-        let code = file.symbols().chain(file.dynamic_symbols()).filter(|symbol| {
-            symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.address() > 0
-        });
-        let named = code.filter_map(|symbol| {
-            let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
-            Some((symbol.address(), name.into_boxed_str()))
-        });
-        Some(Self { names: Names::of(named.collect()), pieces: pieces.collect() })
+        let pieces = pieces.collect();
+        let mut names = Vec::new();
+        let mut note = |symbol: &object::Symbol<'_, '_>, place: fn(SymbolIndex) -> Place| {
+            let code = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+            if code && symbol.address() > 0 {
+                names.push((symbol.address(), place(symbol.index())));
+            }
+        };
+        parsed.symbols().for_each(|symbol| note(&symbol, Place::Table));
+        parsed.dynamic_symbols().for_each(|symbol| note(&symbol, Place::Dynamic));
+        Some(Self { names: ordered(names), pieces, bytes })
     }
 
-    fn at(&self, offset: u64) -> Option<&str> {
+    fn at(&self, offset: u64) -> Option<String> {
         let within = |(begin, length, _): &&(u64, u64, u64)| {
             offset >= *begin && offset.wrapping_sub(*begin) < *length
         };
         let (begin, _, address) = self.pieces.iter().find(within)?;
-        self.names.at(offset.wrapping_sub(*begin).wrapping_add(*address))
+        let place = at(&self.names, offset.wrapping_sub(*begin).wrapping_add(*address))?;
+        let parsed = object::File::parse(&*self.bytes).ok()?;
+        let symbol = match *place {
+            Place::Table(index) => parsed.symbol_by_index(index).ok()?,
+            Place::Dynamic(index) => parsed.dynamic_symbol_table()?.symbol_by_index(index).ok()?,
+        };
+        Some(format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?)))
     }
 }
 
 /// What has been looked up so far.
 #[derive(Default)]
 pub(super) struct Symbols {
-    kernel: Option<Names>,
+    kernel: Option<Kernel>,
     programs: HashMap<PathBuf, Program>,
 }
 
 impl Symbols {
     /// A function of the kernel.
     pub fn kernel(&mut self, address: u64) -> &str {
-        self.kernel.get_or_insert_with(kernel).at(address).unwrap_or("[kernel]")
+        self.kernel.get_or_insert_with(Kernel::read).at(address).unwrap_or("[kernel]")
     }
 
     /// Reads the kernel's and linerate's own names now.
     pub fn read_all(&mut self) {
-        self.kernel.get_or_insert_with(kernel);
+        self.kernel.get_or_insert_with(Kernel::read);
         if let Ok(own) = std::env::current_exe() {
             let program = Program::read(&own).unwrap_or_default();
             self.programs.insert(own, program);
@@ -149,13 +193,13 @@ impl Symbols {
         let read = || Program::read(&found.path).unwrap_or_default();
         let program = self.programs.entry(found.path.clone()).or_insert_with(read);
         let offset = address.wrapping_sub(found.start).wrapping_add(found.offset);
-        Some(program.at(offset).map_or_else(unnamed, str::to_owned))
+        Some(program.at(offset).unwrap_or_else(unnamed))
     }
 
     /// What could not be named, as sentences without a full stop.
     pub fn missing(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.kernel.as_ref().is_some_and(|names| names.list.is_empty()) {
+        if self.kernel.as_ref().is_some_and(|kernel| kernel.names.is_empty()) {
             notes.push(
                 "the kernel hides where its functions are, so that its part has no layers \
                  (sysctl kernel.kptr_restrict=0, or run linerate as root)"
@@ -163,7 +207,7 @@ impl Symbols {
             );
         }
         let own = std::env::current_exe().unwrap_or_default();
-        if self.programs.get(&own).is_some_and(|program| program.names.list.is_empty()) {
+        if self.programs.get(&own).is_some_and(|program| program.names.is_empty()) {
             notes.push(
                 "linerate's own functions have no names: its file carries no symbols, as those that are handed out \
                  (cargo build --release keeps them)"
@@ -184,14 +228,15 @@ mod tests {
     fn the_kernels_functions_are_found_between_their_beginnings() {
         let text = "ffffffff81000000 T _text\nffffffff81000100 t udp_rcv\nffffffff81000100 T __alias\n\
                     ffffffff81000200 t skb_copy.isra.0\nffffffff81000150 d a_datum\nffffffffc0000000 t veth_xmit\t[veth]\n";
-        let names = kallsyms(text);
+        let names = Kernel::of(text.to_owned());
         assert_eq!(names.at(0xffff_ffff_8100_0000), Some("_text"));
         assert_eq!(names.at(0xffff_ffff_8100_01ff), Some("udp_rcv"));
         assert_eq!(names.at(0xffff_ffff_8100_0200), Some("skb_copy"));
         assert_eq!(names.at(0xffff_ffff_c000_0040), Some("veth_xmit"));
         assert_eq!(names.at(0x1000), None);
         // As kptr_restrict shows them.
-        let hidden = kallsyms("0000000000000000 T _text\n0000000000000000 t udp_rcv\n");
+        let hidden =
+            Kernel::of("0000000000000000 T _text\n0000000000000000 t udp_rcv\n".to_owned());
         assert_eq!(hidden.at(0xffff_ffff_8100_0000), None);
     }
 
@@ -221,7 +266,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_is_too_odd(text in "([0-9a-fx-]{0,17} [a-zT-]{0,5} [0-9a-z.]{0,9} [a-z/ ]{0,9}\n?){0,8}", at: u64) {
-            let _ = kallsyms(&text).at(at);
+            let _ = Kernel::of(text.clone()).at(at);
             let _ = mappings(&text);
         }
     }
