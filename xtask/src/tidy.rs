@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["model", "stats"]),
     ("report", &["model", "stats", "analysis"]),
     ("doctor", &["model"]),
-    ("watch", &["model", "report"]),
+    ("watch", &["model", "wire", "report"]),
     ("data", &["model", "wire", "session", "dialect", "engine", "host", "stats"]),
     ("runner", &["model", "wire", "session", "dialect", "engine", "host", "data"]),
     ("experiment", &["model", "stats"]),
@@ -62,7 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "watch",
         ],
     ),
-    ("testkit", &["model", "stats", "wire", "session", "dialect", "experiment", "fleet", "watch"]),
+    ("testkit", &["model", "stats", "wire", "session", "dialect", "experiment", "fleet"]),
     ("lab", &[]),
 ];
 /// Tests of any crate may use these too.

@@ -1,7 +1,8 @@
 //! Bytes and handshakes of the protocols that linerate speaks. No sockets, no clock: bytes in,
 //! values out, and back.
 //!
-//! Each dialect is one folder; [`native`] is linerate's own, the others are those of the tools.
+//! Each dialect is one folder; [`native`] is linerate's own, the others are those of the tools; [`http`] is what pages,
+//! metrics and probes need.
 //!
 //! ```
 //! use std::num::NonZeroU8;
@@ -22,6 +23,7 @@
 
 mod depth;
 pub mod framing;
+pub mod http;
 pub mod iperf2;
 pub mod iperf3;
 pub mod native;

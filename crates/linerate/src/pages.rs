@@ -8,8 +8,9 @@ use linerate_model::record::ErrorRecord;
 use linerate_model::served::ServerLine;
 use linerate_runner::Cidr;
 use linerate_runner::server::{Counts, Event, Options};
+use linerate_watch::web::events;
 use linerate_watch::web::page::Html;
-use linerate_watch::web::{events, http};
+use linerate_wire::http;
 
 use crate::metrics::Metrics;
 use crate::web::{Answer, Web};

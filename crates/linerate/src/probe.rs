@@ -19,7 +19,7 @@ use linerate_model::plan::TrafficKind;
 use linerate_model::record::{ErrorRecord, RunRecord};
 use linerate_runner::Cidr;
 use linerate_runner::clock::Stopwatch;
-use linerate_watch::web::http;
+use linerate_wire::http;
 use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 use serde_json::Value;
 use tokio::sync::Semaphore;

@@ -7,7 +7,7 @@ use linerate_fleet::policy::{Asked, Policy};
 use linerate_fleet::written;
 use linerate_model::fleet_events::FleetSaid;
 use linerate_model::plan::{Traffic, TrafficKind, Transport};
-use linerate_watch::web::http::{self, MOST_HEAD, Request, Token, request};
+use linerate_wire::http::{self, MOST_HEAD, Request, Token, request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

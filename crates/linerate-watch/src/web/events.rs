@@ -13,8 +13,7 @@ use linerate_report::run::json;
 use linerate_report::run::table::Table;
 use linerate_report::run::text::{PLAIN, ending};
 use linerate_report::run::view::{Ending, Head};
-
-use super::http::event;
+use linerate_wire::http::event;
 
 /// How long an event is kept for who comes later.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,10 +1,6 @@
-//! What `--web` shows in a browser: requests and answers as bytes, the events of a test or a server as a stream of
-//! them, and the page that draws these. Who accepts connections is not here.
-//!
-//! HTTP is as much as that, metrics and probes need: a request's line is read, its fields are not, and each connection has
-//! one answer.
+//! What `--web` shows in a browser: the events of a test or a server as a stream of bytes, and the page that draws these.
+//! Requests are read, and answers made, in `linerate-wire`; who accepts connections is not here.
 
 pub mod events;
 pub mod fleet;
-pub mod http;
 pub mod page;

@@ -10,7 +10,7 @@ use linerate_testkit::fleet;
 use linerate_testkit::records;
 use linerate_watch::web::events;
 use linerate_watch::web::fleet::Shown as Page;
-use linerate_watch::web::http;
+use linerate_wire::http;
 use serde_json::Value;
 
 use crate::support::{FleetFile, alone, linerate};

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_testkit::records;
 use linerate_watch::web::events;
-use linerate_watch::web::http;
 use linerate_watch::web::page::Html;
+use linerate_wire::http;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

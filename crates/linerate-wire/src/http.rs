@@ -1,4 +1,5 @@
-//! A request's bytes to what it asks for, and answers as bytes (RFC 9112).
+//! A request's bytes to what it asks for, and answers as bytes (RFC 9112): as much as pages, metrics and probes need. A
+//! request's line is read, its fields are not, and each connection has one answer.
 
 use std::fmt;
 
