@@ -94,10 +94,10 @@ impl Frame {
         Some(f32::from_bits(self.word(n))).filter(|value| value.is_finite())
     }
 
-    /// Text of at most `most` bytes from byte `at` on, up to its NUL; `None` where it is empty or no
-    /// plain name.
+    /// Text from byte `at` on that `most` bytes hold with its NUL, cut where there is none; `None` where it is empty or
+    /// no plain name.
     pub(super) fn name(&self, at: usize, most: usize) -> Option<String> {
-        let field = self.0.get(at..at.checked_add(most)?)?;
+        let field = self.0.get(at..at.checked_add(most)?.saturating_sub(1))?;
         let name = field.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         let name = Some(name).filter(|name| name.iter().all(plain))?;
