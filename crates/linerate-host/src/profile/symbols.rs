@@ -27,6 +27,12 @@ fn at<T>(all: &ByAddress<T>, address: u64) -> Option<&T> {
     all.get(after.checked_sub(1)?).map(|(_, what)| what)
 }
 
+fn read(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// The kernel's functions, or nothing where their addresses are hidden: all are then 0.
 #[derive(Debug, Default)]
 struct Kernel {
@@ -56,13 +62,8 @@ impl Kernel {
 
     /// Those of the running one.
     fn read() -> Self {
-        let mut bytes = Vec::new();
-        let file = File::open("/proc/kallsyms");
-        let read = file.and_then(|file| file.take(MOST_KALLSYMS).read_to_end(&mut bytes));
-        read.map_or_else(
-            |_| Self::default(),
-            |_| Self::of(String::from_utf8_lossy(&bytes).into_owned()),
-        )
+        let bytes = read(Path::new("/proc/kallsyms"), MOST_KALLSYMS).unwrap_or_default();
+        Self::of(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn at(&self, address: u64) -> Option<&str> {
@@ -107,42 +108,28 @@ pub(super) fn mappings(text: &str) -> Vec<Mapping> {
 struct Program {
     /// The file. Names are taken out of it when they are asked for: a large program has half a million.
     bytes: Vec<u8>,
-    names: ByAddress<Place>,
+    /// Whether it stands in the dynamic table, and where.
+    names: ByAddress<(bool, SymbolIndex)>,
     /// Offset in the file, length, address.
     pieces: Vec<(u64, u64, u64)>,
 }
 
-/// Of a symbol in a file.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Table(SymbolIndex),
-    Dynamic(SymbolIndex),
-}
-
 impl Program {
     fn read(path: &Path) -> Option<Self> {
-        let file = File::open(path).ok()?;
-        if file.metadata().ok()?.len() > MOST_PROGRAM {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        file.take(MOST_PROGRAM).read_to_end(&mut bytes).ok()?;
-        let parsed = object::File::parse(&*bytes).ok()?;
-        let pieces = parsed.segments().map(|segment| {
+        let bytes = read(path, MOST_PROGRAM)?;
+        let file = object::File::parse(&*bytes).ok()?;
+        let pieces = file.segments().map(|segment| {
             let (offset, length) = segment.file_range();
             (offset, length, segment.address())
         });
         let pieces = pieces.collect();
-        let mut names = Vec::new();
-        let mut note = |symbol: &object::Symbol<'_, '_>, place: fn(SymbolIndex) -> Place| {
-            let code = symbol.kind() == SymbolKind::Text && symbol.is_definition();
-            if code && symbol.address() > 0 {
-                names.push((symbol.address(), place(symbol.index())));
-            }
-        };
-        parsed.symbols().for_each(|symbol| note(&symbol, Place::Table));
-        parsed.dynamic_symbols().for_each(|symbol| note(&symbol, Place::Dynamic));
-        Some(Self { names: ordered(names), pieces, bytes })
+        let own = file.symbols().map(|symbol| (false, symbol));
+        let all = own.chain(file.dynamic_symbols().map(|symbol| (true, symbol)));
+        let code = all.filter(|(_, symbol)| {
+            symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.address() > 0
+        });
+        let names = code.map(|(dynamic, symbol)| (symbol.address(), (dynamic, symbol.index())));
+        Some(Self { names: ordered(names.collect()), pieces, bytes })
     }
 
     fn at(&self, offset: u64) -> Option<String> {
@@ -150,12 +137,11 @@ impl Program {
             offset >= *begin && offset.wrapping_sub(*begin) < *length
         };
         let (begin, _, address) = self.pieces.iter().find(within)?;
-        let place = at(&self.names, offset.wrapping_sub(*begin).wrapping_add(*address))?;
-        let parsed = object::File::parse(&*self.bytes).ok()?;
-        let symbol = match *place {
-            Place::Table(index) => parsed.symbol_by_index(index).ok()?,
-            Place::Dynamic(index) => parsed.dynamic_symbol_table()?.symbol_by_index(index).ok()?,
-        };
+        let place = offset.wrapping_sub(*begin).wrapping_add(*address);
+        let (dynamic, index) = at(&self.names, place)?;
+        let file = object::File::parse(&*self.bytes).ok()?;
+        let table = if *dynamic { file.dynamic_symbol_table() } else { file.symbol_table() };
+        let symbol = table?.symbol_by_index(*index).ok()?;
         Some(format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?)))
     }
 }
