@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_nats::Message;
+use linerate_fleet::message::{Answer, Heartbeat, Order};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde_json::{Value, json};
 
@@ -11,7 +12,6 @@ use crate::connect::{Broker, Listener};
 use crate::error::unable;
 use crate::subject::{AGENTS, LEASES, heartbeat, orders};
 use crate::walk::Stored;
-use linerate_fleet::message::{Answer, Heartbeat, Order};
 
 /// An agent of before its first heartbeat, or of another account, is not there.
 const NO_AGENT: &str = "`linerate fleet hosts` shows which agents are there";

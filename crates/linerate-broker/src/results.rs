@@ -7,6 +7,7 @@
 use async_nats::HeaderMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use linerate_fleet::message::Outcome;
 use linerate_model::record::ErrorRecord;
 use serde_json::json;
 
@@ -14,7 +15,6 @@ use crate::api::Trouble;
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
 use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of, token};
-use linerate_fleet::message::Outcome;
 
 /// JetStream's words for a consumer and a stream that are not there.
 const NO_CONSUMER: u32 = 10_014;
