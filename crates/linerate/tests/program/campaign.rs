@@ -286,7 +286,7 @@ fn a_failing_disk_never_acknowledges() {
     let plan = quick(COMMANDS).replace("runs = 6", "runs = 2");
     let (mut tried, mut faulted) = (0, 0);
     // One run of this plan writes about 60 times; in the long form each of them fails once.
-    let (far, stride) = if support::long() { (90, 1) } else { (61, 10) };
+    let (far, stride) = if support::long() { (90, 1) } else { (61, 6) };
     for (call, error, far, stride) in [
         ("pwrite64", "ENOSPC", far, stride),
         ("pwrite64", "EIO", far, stride),
