@@ -35,7 +35,7 @@ fn an_unmodified_client_and_this_server_count_alike() {
     count_alike(
         "an_unmodified_client_and_this_server_count_alike",
         &[
-            ("-T1 -i0.5 -R200m", "received"),
+            ("-T1 -i0.5", "received"),
             ("-n160 -l8192", "received"),
             ("-T0.5 -r -F -N2", "sent"),
             ("-n10m -r", "sent"),
