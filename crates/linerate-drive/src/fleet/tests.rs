@@ -52,7 +52,7 @@ struct World {
     meet: AtomicU64,
     /// When each test began, in seconds, and between whom.
     began: Mutex<Vec<(u64, String)>>,
-    /// From a while after each multiple of so many seconds, who waits finds the next: months pass soon then.
+    /// From a while after each multiple of so many seconds, who waits finds itself short before the next: months pass soon then.
     period_s: AtomicU64,
 }
 
@@ -178,12 +178,14 @@ impl Clock for MadeClock<'_> {
         let s = BEGINS_S + self.0.wall_s.load(Ordering::SeqCst);
         jiff::Timestamp::from_second(i64::try_from(s).unwrap()).unwrap().to_string()
     }
-    /// A long one, and no longer than what comes late is still begun.
+    /// A long one, and no longer than what comes late is still begun: it ends before the next moment, since whoever is
+    /// begun anew then must not come after it, how little it may be put off.
     fn sleep(&self, _: Duration) {
         let now_s = BEGINS_S + self.0.wall_s.load(Ordering::SeqCst);
         let period_s = self.0.period_s.load(Ordering::SeqCst);
         let since_s = now_s.checked_rem(period_s).filter(|since_s| *since_s > 1_200);
-        self.0.pass(since_s.map_or(60, |since_s| period_s - since_s));
+        let most_s = period_s.saturating_sub(600);
+        self.0.pass(since_s.map_or(60, |since_s| most_s.saturating_sub(since_s).max(60)));
     }
 }
 
