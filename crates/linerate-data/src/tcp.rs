@@ -1,5 +1,7 @@
 //! Threads that send and receive bytes over TCP.
 
+mod blocks;
+
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -8,10 +10,10 @@ use linerate_dialect::habits::BlockReport;
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{TcpPlan, Traffic};
-use linerate_model::sample::{RecvReport, ReportedTcp, SendReport, TcpSample};
+use linerate_model::sample::{RecvReport, SendReport, TcpSample};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
-use linerate_wire::nuttcp::block::{self, Said};
 
+use self::blocks::{BlockReporter, Blocks};
 use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait_for_start};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
@@ -29,6 +31,10 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         }
     };
     let paced = BlockPacer::new(plan, *habits, context.id.index, context.streams.burst);
+    if let BlockReport::Times(_) = habits.block_report {
+        // The rate is kept here, block by block: the kernel's pacing would stretch each, and be taken for delay.
+        let _ = sys::set_pacing_rate(socket, u64::MAX);
+    }
     let mut stream = Stream { context, socket, writer, paced, error: None };
     let around = context.around();
     let mut flow = BytesOut::measured(plan, context.id.index, context.intervals());
@@ -86,8 +92,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let Traffic::Tcp(tcp) = &plan.traffic else { return RecvReport::default() };
     let _ = socket.set_read_timeout(Some(LOOK_UP));
     let mut reader = BlockReader::new(tcp.block as usize, tcp.discard);
-    let mut blocks = (context.streams.habits.block_report != BlockReport::Nothing && !tcp.discard)
-        .then(|| block::Reader::new(tcp.block as usize));
+    let mut blocks = Blocks::new(context.streams.habits.block_report, tcp);
     let around = context.around();
     let mut flow = BytesIn::new(plan, context.streams.habits, context.intervals());
     let outlives = context.streams.habits.streams_outlive;
@@ -110,10 +115,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 } else {
                     context.shared.add_received(bytes as u64);
                 }
-                let said = blocks.as_mut().and_then(|blocks| blocks.read(reader.last(bytes)));
-                if let Some(said) = said {
-                    flow.on_block_report(block_report(said));
-                }
+                blocks.read(reader.last(bytes), now, &mut flow);
                 if all_came(&flow) {
                     break;
                 }
@@ -166,54 +168,10 @@ fn written(context: &Context, tcp: &TcpPlan) -> std::io::Result<BlockWriter> {
     let block = if habits.whole_blocks { context.payload(bytes, bytes) } else { vec![0x5a; bytes] };
     match habits.block_report {
         BlockReport::Nothing => BlockWriter::new(block, tcp.zerocopy),
-        BlockReport::Retransmits | BlockReport::Window => Ok(BlockWriter::whole(block)),
-    }
-}
-
-/// Says in each block how its connection fares, as far as its receiver hears it.
-struct BlockReporter {
-    window: bool,
-    /// No block has gone.
-    first: bool,
-    /// When the kernel is asked again, since the start.
-    again_ns: u64,
-}
-
-/// What blocks say is so old at most, in nanoseconds: far less than any interval, and seldom enough to cost nothing.
-const REPORT_EVERY_NS: u64 = 5_000_000;
-
-impl BlockReporter {
-    fn new(what: BlockReport) -> Option<Self> {
-        let window = what == BlockReport::Window;
-        (what != BlockReport::Nothing).then_some(Self { window, first: true, again_ns: 0 })
-    }
-
-    #[inline]
-    fn mark(
-        &mut self,
-        writer: &mut BlockWriter,
-        now_ns: u64,
-        sample: impl FnOnce() -> Option<TcpSample>,
-    ) {
-        let Some(bytes) = writer.fresh() else { return };
-        if std::mem::take(&mut self.first) {
-            return block::write_first(bytes);
+        BlockReport::Retransmits | BlockReport::Window | BlockReport::Times(_) => {
+            Ok(BlockWriter::whole(block))
         }
-        if now_ns < self.again_ns {
-            return;
-        }
-        self.again_ns = now_ns.saturating_add(REPORT_EVERY_NS);
-        let Some(tcp) = sample() else { return };
-        let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        let window_kb = tcp.cwnd_bytes.filter(|_| self.window).map(|bytes| short(bytes / 1_024));
-        let retransmits = short(tcp.retransmits.unwrap_or(0));
-        block::write(Said { retransmits, window_kb }, bytes);
     }
-}
-
-fn block_report(said: Said) -> ReportedTcp {
-    let cwnd_bytes = said.window_kb.map(|kb| u64::from(kb) * 1_024);
-    ReportedTcp { retransmits: said.retransmits.into(), cwnd_bytes }
 }
 
 /// Longest sleep, so that a stop is noticed, in nanoseconds.
@@ -286,7 +244,7 @@ impl Stream<'_> {
                 }
             };
             if let Some(reporter) = &mut reporter {
-                reporter.mark(&mut self.writer, now, || sys::tcp_sample(socket));
+                reporter.mark(&mut self.writer, (at_ns, now), || sys::tcp_sample(socket));
             }
             match self.writer.write(socket, usize::try_from(room).unwrap_or(usize::MAX)) {
                 Ok(bytes) => {

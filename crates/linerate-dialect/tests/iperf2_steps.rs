@@ -191,8 +191,13 @@ fn sent() -> client::Client {
 
 /// A client whose only stream has ended after so many datagrams.
 fn having_sent(datagrams: u64) -> client::Client {
-    let terms =
-        client::Terms { plan: plan(), last: vec![7; 80], ahead_ns: 0, silence_ns: 5 * SECOND };
+    let terms = client::Terms {
+        plan: plan(),
+        last: vec![7; 80],
+        ahead_ns: 0,
+        silence_ns: 5 * SECOND,
+        trips: false,
+    };
     let mut client = client::Client::new(terms);
     let seen = Seen::default();
     client.input(0, &seen, Input::Arrived(0));

@@ -297,12 +297,18 @@ impl Dialect for Iperf2 {
     }
 
     fn framing(_: u16) -> Framing {
-        Framing::Iperf2 { wide: true, ahead_ns: 0 }
+        Framing::Iperf2 { wide: true, ahead_ns: 0, agree: true }
     }
 
     fn ends(plan: &TestPlan, _: u64, server_ns: u64) -> (Self::Client, Self::Server) {
         let (last, silence_ns) = (vec![0; 128], 10 * SECOND);
-        let terms = iperf2::client::Terms { plan: plan.clone(), last, ahead_ns: 0, silence_ns };
+        let terms = iperf2::client::Terms {
+            plan: plan.clone(),
+            last,
+            ahead_ns: 0,
+            silence_ns,
+            trips: true,
+        };
         let client = iperf2::client::Client::new(terms);
         let terms = iperf2::server::Terms {
             agreed: Arc::new(AgreedPlan { plan: Self::of_server(plan), cuts: vec![] }),

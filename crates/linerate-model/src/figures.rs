@@ -136,6 +136,8 @@ pub struct ReceiverFigures {
     pub delay_variation_s: Option<Quantiles>,
     /// When the clocks' distance is known.
     pub one_way_delay_s: Option<OneWayDelay>,
+    /// By both hosts' wall clocks as they are, which may be apart (iperf 2's `--trip-times`).
+    pub wall_clock_delay_s: Option<WallClockDelay>,
     /// CPU.
     pub cpu: Option<CpuFigures>,
     /// The host's own counters (totals only).
@@ -194,6 +196,22 @@ pub struct OneWayDelay {
     pub quantiles: Quantiles,
     /// The true value may be off by this much either way.
     pub clock_error_s: f64,
+}
+
+/// One-way delay of datagrams, or of blocks over TCP from the write to when their last byte was read, from the sender's wall
+/// clock to the receiver's. What these clocks differ by is in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WallClockDelay {
+    /// Values behind it.
+    pub count: u64,
+    /// Least.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+    /// Standard deviation.
+    pub deviation: f64,
 }
 
 /// CPU of one end, from the first datagram or byte until nothing more is sent; of a row, over its

@@ -44,6 +44,7 @@ pub mod setting;
 pub mod sweep;
 pub mod test_event;
 pub mod trial;
+mod trips;
 pub mod tune;
 pub mod undo;
 pub mod units;

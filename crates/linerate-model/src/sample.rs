@@ -4,6 +4,8 @@
 //! record, where [`crate::record`] turns them into rates and shares.
 
 use serde::{Deserialize, Serialize};
+
+pub use crate::trips::Trips;
 use serde_with_macros::skip_serializing_none;
 
 use crate::host::CoreUse;
@@ -369,6 +371,9 @@ pub struct RecvReport {
     /// Arrival less send stamp of the fastest datagram in nanoseconds, each on its own host's
     /// monotonic clock.
     pub least_transit_ns: Option<i64>,
+    /// Delays by both hosts' wall clocks, where the sender says that these agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trips: Option<Trips>,
     /// Loss runs.
     pub loss_runs: Option<LossRunCounts>,
     /// Reordering extent, RFC 4737 section 4.2: largest seen.
@@ -411,6 +416,9 @@ pub struct RecvInterval {
     /// What the sender said in the stream of its connection (TCP from nuttcp's servers).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<ReportedTcp>,
+    /// Delays by both hosts' wall clocks, where the sender says that these agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trips: Option<Trips>,
 }
 
 /// What a sender over TCP says of its connection in what it sends.

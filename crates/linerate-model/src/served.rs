@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
+use crate::figures::WallClockDelay;
 use crate::kinds::named;
 use crate::plan::{Dialect, Direction, TrafficKind};
 use crate::setting::{Restoration, RestoreOutcome};
@@ -86,6 +87,8 @@ pub struct ServedReceived {
     pub lost: Option<u64>,
     /// UDP: those of `lost` that are known to have been dropped in this host's receive buffers.
     pub rcvbuf_drops: Option<u64>,
+    /// Delays by both hosts' wall clocks, where the client says that these agree (iperf 2's `--trip-times`).
+    pub wall_clock_delay_s: Option<WallClockDelay>,
 }
 
 /// What the server's end of a test sent, warm-up not included.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use crate::plan::{Direction, Transport};
 use crate::record::ErrorRecord;
-use crate::sample::{RecvInterval, RecvReport, SendInterval, SendReport};
+use crate::sample::{RecvInterval, RecvReport, SendInterval, SendReport, Trips};
 
 /// One thing reported. A test reports its start once, then rows, then its end once; one that fails
 /// before its streams exist reports its end only.
@@ -91,6 +91,8 @@ pub struct Asked {
     pub title: Option<String>,
     /// For the JSON document.
     pub extra_data: Option<String>,
+    /// Delays by both hosts' wall clocks (iperf 2's `--trip-times`).
+    pub trips: bool,
 }
 
 /// A data stream.
@@ -213,4 +215,6 @@ pub struct FarStream {
     pub reordered: Option<u64>,
     /// Measured time in seconds, if it reported it: of a receiver, how long data arrived.
     pub seconds: Option<f64>,
+    /// Delays by both hosts' wall clocks, if it reported any.
+    pub trips: Option<Trips>,
 }

@@ -183,6 +183,7 @@ mod tests {
             expected: Some(20_833),
             lost: Some(25),
             rcvbuf_drops: Some(5),
+            wall_clock_delay_s: None,
         };
         let tcp =
             ServedReceived { expected: None, lost: None, rcvbuf_drops: None, ..received.clone() };

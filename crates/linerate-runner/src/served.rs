@@ -5,8 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use linerate_dialect::ending::Early;
 use linerate_model::plan::{Dialect, TestPlan, Traffic};
-use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
+use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport, Trips};
 use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
+
+use linerate_session::assemble::wall_clock_delay;
 
 use crate::data::Report;
 use crate::keys::Key;
@@ -110,6 +112,7 @@ struct Received {
     least_ns: Option<u64>,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
+    trips: Option<Trips>,
 }
 
 impl Received {
@@ -119,6 +122,7 @@ impl Received {
         self.warmup = self.warmup.saturating_add(report.warmup);
         self.first_ns = self.first_ns.into_iter().chain(report.first_ns).min();
         self.last_ns = self.last_ns.max(report.last_ns);
+        self.trips = self.trips.into_iter().chain(report.trips).reduce(Trips::and);
     }
 
     fn span_ns(&self) -> Option<u64> {
@@ -141,6 +145,7 @@ impl Received {
             expected: counted(counts.expected),
             lost: counted(counts.lost),
             rcvbuf_drops: counted(counts.loss_by_place().1),
+            wall_clock_delay_s: self.trips.map(wall_clock_delay),
         })
     }
 }

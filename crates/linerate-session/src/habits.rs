@@ -15,6 +15,19 @@ pub enum BlockReport {
     Retransmits,
     /// These, and the congestion window.
     Window,
+    /// When each was written, by a wall clock (iperf 2's `--trip-times`).
+    Times(BlockTimes),
+}
+
+/// Of streams whose blocks say when they were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockTimes {
+    /// Bytes that come before the first block.
+    pub header: u32,
+    /// When the stream began, by this end's wall clock in nanoseconds.
+    pub began_ns: u64,
+    /// This end's wall clock less its monotonic one, in nanoseconds.
+    pub ahead_ns: u64,
 }
 
 /// Of one dialect.
@@ -108,9 +121,21 @@ pub const IPERF2: Habits = Habits {
     opens: |_| false,
     streams_speak: true,
     brief: true,
-    missing: |plan| Some(missing_in_iperf2(plan)),
+    missing: |plan| Some(missing_in_iperf2(plan, " and delay")),
     ..NATIVE
 };
+
+/// The same; with `times` of a test with `--trip-times`, whose blocks leave whole: what a sender held back of one would be
+/// delay of the path.
+pub fn iperf2(times: Option<BlockTimes>) -> Habits {
+    let Some(times) = times else { return IPERF2 };
+    Habits {
+        whole_blocks: true,
+        block_report: BlockReport::Times(times),
+        missing: |plan| Some(missing_in_iperf2(plan, "")),
+        ..IPERF2
+    }
+}
 
 /// netperf's.
 pub const NETPERF: Habits = Habits {
@@ -176,16 +201,16 @@ fn missing_in_iperf3(plan: &TestPlan) -> String {
     text
 }
 
-fn missing_in_iperf2(plan: &TestPlan) -> String {
+fn missing_in_iperf2(plan: &TestPlan, delay: &str) -> String {
     let what = match (&plan.traffic, plan.direction.has_forward()) {
-        (Traffic::Udp(_), true) => {
+        (Traffic::Udp(_), true) => format!(
             "does not report its intervals, its host, where datagrams were lost, reordered and damaged \
-             datagrams and delay; it takes copies for datagrams that came late, so that they hide loss"
-        }
+             datagrams{delay}; it takes copies for datagrams that came late, so that they hide loss"
+        ),
         (Traffic::Udp(_), false) => {
-            "does not report its intervals, its host and what it could not send"
+            "does not report its intervals, its host and what it could not send".into()
         }
-        _ => "reports nothing of what it sends or receives over TCP",
+        _ => "reports nothing of what it sends or receives over TCP".to_owned(),
     };
     format!("the server speaks iperf 2's protocol and {what}")
 }

@@ -72,7 +72,8 @@ fn stream(index: u16, percent: u64, core: u32) -> StreamOutcome {
     let row = thread(percent, 1, core);
     let all = thread(percent, 2, core);
     let send_row = SendInterval { counts: sent, thread: row, tcp: None };
-    let recv_row = RecvInterval { counts: came, jitter_ns: None, thread: row, reported: None };
+    let recv_row =
+        RecvInterval { counts: came, jitter_ns: None, thread: row, ..Default::default() };
     let (mut all_sent, mut all_came) = (sent, came);
     all_sent.add(&sent);
     all_came.add(&came);

@@ -312,7 +312,7 @@ fn boasts() -> Vec<ServerMessage> {
     };
     let sent = SendInterval { counts: send_counts, thread, tcp: Some(tcp) };
     let received =
-        RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread, reported: None };
+        RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread, ..Default::default() };
     let counters = HostCounters {
         udp_in: Some(most),
         udp_receive_buffer_errors: Some(most),

@@ -36,6 +36,9 @@ pub enum Framing {
         /// The sender's wall clock less its monotonic one, in nanoseconds: receivers of iperf 2's take the time of
         /// the first datagram for one of their own wall clock, and the distance for jitter.
         ahead_ns: u64,
+        /// Wall clocks of both ends agree, so that distances between them are delays (`--trip-times`). Of a receiver
+        /// `ahead_ns` is its own then.
+        agree: bool,
     },
     /// nuttcp's: bytes that were sent up to the end of the datagram, or nothing. No time. What is shorter than
     /// any data begins and ends it.
@@ -120,6 +123,16 @@ impl Framing {
     #[inline]
     pub const fn is_timed(self) -> bool {
         !matches!(self, Self::Bare | Self::Nuttcp { .. })
+    }
+
+    /// Wall clock less monotonic clock of a receiver, in nanoseconds, where datagrams say when they were sent by a wall
+    /// clock that agrees.
+    #[inline]
+    pub const fn agreed_ahead_ns(self) -> Option<u64> {
+        match self {
+            Self::Iperf2 { ahead_ns, agree: true, .. } => Some(ahead_ns),
+            _ => None,
+        }
     }
 
     /// The same of another stream of the test.
@@ -378,7 +391,8 @@ mod tests {
 
     #[test]
     fn datagrams_of_iperf_2_carry_the_wall_clock() {
-        let framing = Framing::Iperf2 { wide: true, ahead_ns: 1_700_000_000_000_000_000 };
+        let framing =
+            Framing::Iperf2 { wide: true, ahead_ns: 1_700_000_000_000_000_000, agree: false };
         let batch = Batch { first: 0, size: 40, train: 2, sent_ns: 5_000_000, warmup: false };
         let mut bytes = [0; 80];
         framing.write_batch(&batch, &mut bytes);
@@ -439,7 +453,7 @@ mod tests {
         fn batches_hold_what_single_headers_would(
             first in 0u64..(1 << 40), size in 32usize..100, count in 1usize..200, odd in 0usize..200, wide: bool,
         ) {
-            let iperf2 = Framing::Iperf2 { wide, ahead_ns: 0 };
+            let iperf2 = Framing::Iperf2 { wide, ahead_ns: 0, agree: false };
             for framing in [Framing::Iperf3 { wide }, iperf2, Framing::Native { token: 9, stream: 1 }] {
                 let first = if framing == iperf2 { first % (1 << 30) } else { first };
                 let mut bytes = vec![0; size * count];
@@ -474,7 +488,7 @@ mod tests {
         #[test]
         fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..80), wide: bool) {
             let _ = Framing::Iperf3 { wide }.read(&bytes);
-            let iperf2 = Framing::Iperf2 { wide, ahead_ns: u64::MAX };
+            let iperf2 = Framing::Iperf2 { wide, ahead_ns: u64::MAX, agree: true };
             let _ = iperf2.read(&bytes).map(|mark| iperf2.number(&mark, 3));
             let _ = iperf2.end(&bytes);
             let _ = Framing::Native { token: 1, stream: 0 }.read(&bytes);

@@ -599,6 +599,8 @@ class ReceiverFigures(_ReceiverFigures, total=False):
     socket_drops: int | None
     # Of those: one or the other; the kernel counts a merged train as one.
     unattributed: int | None
+    # By both hosts' wall clocks as they are, which may be apart (iperf 2's `--trip-times`).
+    wall_clock_delay_s: WallClockDelay | None
 
 
 class _RrFigures(TypedDict):
@@ -863,6 +865,22 @@ class Verdict(TypedDict):
     evidence: dict[str, float]
     # The limit; of the forward direction when both ran.
     limit: Limit
+
+
+class WallClockDelay(TypedDict):
+    """One-way delay of datagrams, or of blocks over TCP from the write to when their last byte was read, from the sender's wall
+    clock to the receiver's. What these clocks differ by is in it."""
+
+    # Values behind it.
+    count: int
+    # Standard deviation.
+    deviation: float
+    # Largest.
+    max: float
+    # Mean.
+    mean: float
+    # Least.
+    min: float
 
 
 class WindowGranted(TypedDict, total=False):

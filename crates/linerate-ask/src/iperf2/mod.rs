@@ -14,7 +14,7 @@ use linerate_runner::client::{Request, Target};
 use linerate_runner::server::Sockets;
 
 pub use self::options::HELP;
-use self::options::options;
+use self::options::{TRIP_TIMES, options};
 use self::value::{scaled, tos};
 
 /// Of UDP where no rate is named: a binary megabit.
@@ -152,6 +152,7 @@ struct Asked {
     nodelay: bool,
     congestion: Option<String>,
     tos: u8,
+    trip_times: bool,
     ip: Option<IpVersion>,
 }
 
@@ -205,6 +206,7 @@ impl Asked {
             '4' => self.ip = Some(IpVersion::V4),
             'h' => return Err(Stop::Help),
             'v' => return Err(Stop::Version),
+            TRIP_TIMES => self.trip_times = true,
             // Whoever sends over TCP waits for the server's word in any case.
             'X' => {}
             _ => return Err(wrong()),
@@ -219,6 +221,9 @@ impl Asked {
         let notes =
             idle.map(|letter| format!("WARNING: option -{letter} is not valid for {mode} mode"));
         let mut notes: Vec<String> = notes.collect();
+        if self.server && self.trip_times {
+            notes.push("WARNING: option --trip-times is not valid for server mode".into());
+        }
         if self.server {
             let idle = self.given.iter().filter(|letter| IDLE_AT_SERVER.contains(**letter));
             notes.extend(idle.map(|letter| {
@@ -237,7 +242,9 @@ impl Asked {
             (Some(host), false) => Role::Client(Box::new(self.request(host)?)),
         };
         let intervals = self.interval_s.is_some_and(|interval| interval > 0.0);
-        let Self { csv, json, enhanced, format, back, .. } = self;
+        let Self { csv, json, format, back, .. } = self;
+        // A client that receives says more, as there.
+        let enhanced = self.enhanced || self.trip_times && self.reverse;
         Ok(Line { role, back, notes, csv, enhanced, format, intervals, json })
     }
 
@@ -247,6 +254,7 @@ impl Asked {
             ip: self.ip,
             bind: self.bind,
             dialect: Some(Dialect::Iperf2),
+            trip_times: self.trip_times,
             ..Request::new(Target::Host { name: host.to_owned(), port }, self.plan()?)
         })
     }
@@ -392,6 +400,10 @@ mod tests {
         assert_eq!(udp("-c h -u -V -S nqb2").0, 1_450);
         assert_eq!(udp("-c 2001:db8::1 -u -S lowdelay"), (1_450, Some(1_048_576), Some(4)));
         assert_eq!(udp("-c h -u -V -l 1470").0, 1_470);
+        assert!(line("-c h -T 5").is_err() && !line("-c h -R").unwrap().enhanced);
+        let asked = line("-c h -R --trip-times").unwrap();
+        assert!(client(&asked).trip_times && asked.enhanced);
+        assert!(!line("-c h --trip-times").unwrap().enhanced);
         let asked = line("-c h -d -L 5002").unwrap();
         assert!(asked.notes.len() == 1 && asked.notes[0].contains("-L"), "{:?}", asked.notes);
     }
@@ -439,7 +451,6 @@ mod tests {
             ("-c h -S cs9", "invalid value"),
             ("-c h --bounceback", "linerate rr"),
             ("-c h -u --isochronous=60:1m,0", "not sent"),
-            ("-c h --trip-times", "measures delay"),
             ("-c h -s", "a client or a server"),
             ("-u", "-c HOST"),
             ("-s -P 2", "-P 1"),

@@ -2,6 +2,9 @@
 
 use crate::getopt::{self, Fault, Row, Takes};
 
+/// In place of a letter, which it has none of.
+pub(super) const TRIP_TIMES: char = '\u{1}';
+
 /// Each with what there is instead, where it is not done.
 const OPTIONS: &[Row<&str>] = {
     use Takes::{Maybe, Nothing, Value};
@@ -44,12 +47,7 @@ const OPTIONS: &[Row<&str>] = {
         ('v', "version", Nothing, ""),
         ('\0', "bounceback", Maybe, "`linerate rr HOST` against `linerate serve`"),
         ('\0', "isochronous", Maybe, "frames are not sent by this client"),
-        (
-            '\0',
-            "trip-times",
-            Nothing,
-            "`linerate udp HOST` against `linerate serve` measures delay without it",
-        ),
+        (TRIP_TIMES, "trip-times", Nothing, ""),
     ]
 };
 
@@ -83,13 +81,14 @@ Client:
   -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit), or with -u datagrams a second: -b 1000pps
   -l N[kmKM]  bytes of a datagram (1470, IPv6 1450) or write  -P N  streams    -R  the server sends    -X
   -d, --full-duplex  both ways at once, over connections of their own      -r  one way, then the other
+  --trip-times  delays by both hosts' clocks, which must agree: where it is received, by -e's lines
   --json  linerate's record of each test in place of lines
 Server, for TCP and UDP at once. Clients prove nothing, all is clear text; UDP is received and never sent, as nobody
 has proven an address. More: `linerate serve --iperf2`.
   -s                            -D  in the background      -1  one test at a time      -P 1  ends after its first test
   -t SECONDS  ends then
 Taken and of no effect: -L, and of a server -l and -b.
-Refused, with what there is instead: --bounceback, --isochronous, --trip-times.
+Refused, with what there is instead: --bounceback, --isochronous.
   -v, -h
 
   iperf -s -w 1M                iperf -c HOST -u -b 1000pps -l 64 -S ef          iperf -c HOST -P 4 --json

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use linerate_model::plan::{TestPlan, Traffic, Transport, Way};
-use linerate_model::sample::{HostSample, RecvReport, SendReport};
+use linerate_model::sample::{HostSample, RecvReport, SendReport, Trips};
 use linerate_model::test_event::{FarStream, StreamEnd, TestEvent};
 use linerate_session::assemble::{self, LiveSide, StreamOutcome};
 use linerate_wire::iperf2;
@@ -48,6 +48,8 @@ pub struct Terms {
     pub ahead_ns: u64,
     /// A receiving client that hears nothing for this long gives up, in nanoseconds.
     pub silence_ns: u64,
+    /// Clocks of both ends agree, says the user (`--trip-times`).
+    pub trips: bool,
 }
 
 /// Where the conversation is. Times are nanoseconds.
@@ -122,7 +124,8 @@ impl Conversation for Client {
                 if let (Some(report), Some(_)) =
                     (iperf2::Report::decode(datagram), self.farewells.get(&stream))
                 {
-                    self.far.insert(stream, report);
+                    let delays = report.delays.filter(|_| self.terms.trips);
+                    self.far.insert(stream, iperf2::Report { delays, ..report });
                     self.farewells.remove(&stream);
                 }
             }
@@ -426,6 +429,20 @@ fn longest_ns(reports: &[&Report]) -> u64 {
     reports.iter().map(|report| stream::span_ns(report)).max().unwrap_or(0)
 }
 
+/// Servers report delays whatever their clocks are: those of who did not ask for any mean nothing.
+fn trips(far: &iperf2::Report) -> Option<Trips> {
+    let delays = far.delays?;
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    Some(Trips {
+        count: delays.count.into(),
+        bytes: far.bytes,
+        mean_ns: signed(delays.mean_ns),
+        least_ns: signed(delays.least_ns),
+        most_ns: signed(delays.most_ns),
+        deviation_ns: delays.deviation_ns,
+    })
+}
+
 /// A server's totals, for its users.
 fn in_its_words(far: &iperf2::Report) -> FarStream {
     FarStream {
@@ -435,6 +452,7 @@ fn in_its_words(far: &iperf2::Report) -> FarStream {
         packets: far.datagrams,
         reordered: Some(far.out_of_order),
         seconds: Some(far.span_ns as f64 / 1e9),
+        trips: trips(far),
         ..FarStream::default()
     }
 }
@@ -452,6 +470,7 @@ fn far_receiver(sent: &SendReport, far: &iperf2::Report) -> RecvReport {
     counts.dropped_max = counts.lost;
     counts.bytes = arrived.saturating_mul(size);
     report.jitter_ns = Some(far.jitter_ns);
+    report.trips = trips(far);
     (report.first_ns, report.last_ns) = (Some(0), Some(far.span_ns));
     report
 }

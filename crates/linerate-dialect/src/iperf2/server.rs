@@ -293,7 +293,9 @@ impl Server {
         {
             *reports += 1;
             let extended = self.terms.extended;
-            let report = iperf2::Report { extended, ..in_its_words(report, ended) }.encode();
+            let report = in_its_words(report, ended);
+            let extended = extended || report.delays.is_some();
+            let report = iperf2::Report { extended, ..report }.encode();
             self.actions.push_back(Action::SendDatagram(id.stream, report.to_vec()));
         }
     }
@@ -368,5 +370,13 @@ fn in_its_words(report: &RecvReport, (sent, at_ns): (u64, u64)) -> iperf2::Repor
         datagrams: sent.max(counts.expected).saturating_add(1),
         jitter_ns: report.jitter_ns.unwrap_or(0),
         extended: false,
+        // Clocks that are so far apart that data came before it was sent are no clocks that agree.
+        delays: report.trips.filter(|trips| trips.least_ns >= 0).map(|trips| iperf2::Delays {
+            count: u32::try_from(trips.count).unwrap_or(u32::MAX),
+            mean_ns: trips.mean_ns.unsigned_abs(),
+            least_ns: trips.least_ns.unsigned_abs(),
+            most_ns: trips.most_ns.unsigned_abs(),
+            deviation_ns: trips.deviation_ns,
+        }),
     }
 }

@@ -249,6 +249,7 @@ pub(super) fn far_stream(far: &StreamResults, seconds: Option<f64>) -> FarStream
         packets: counted(far.packets),
         omitted_packets: far.omitted_packets.map(counted),
         seconds,
+        trips: None,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn row(digits: &str, id: u32, stream: &Stream, line: &Line, what: Wha
     );
     match what {
         What::Sent { datagrams, .. } => row.push_str(&format!(",0.000,0,{datagrams},0.000,0")),
-        What::Received { jitter_s, lost, all, reordered } => row.push_str(&format!(
+        What::Received { jitter_s, lost, all, reordered, .. } => row.push_str(&format!(
             ",{:.3},{lost},{all},{:.3},{}",
             jitter_s.unwrap_or(0.0) * 1e3,
             percent(lost, all),

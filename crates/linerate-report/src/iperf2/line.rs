@@ -1,7 +1,7 @@
 //! What one line is about: a stream, or all of them, in an interval or over the whole test.
 
 use linerate_model::plan::Transport;
-use linerate_model::sample::{RecvCounts, SendCounts, TcpSample};
+use linerate_model::sample::{RecvCounts, SendCounts, TcpSample, Trips};
 use linerate_model::test_event::{FarStream, Row, Side};
 
 /// What was carried, and how.
@@ -18,13 +18,19 @@ pub(super) enum What {
     /// Datagrams, and those that the host refused.
     Sent { datagrams: u64, refused: u64 },
     /// Datagrams that should have come.
-    Received { jitter_s: Option<f64>, lost: u64, all: u64, reordered: Option<u64> },
+    Received {
+        jitter_s: Option<f64>,
+        lost: u64,
+        all: u64,
+        reordered: Option<u64>,
+        trips: Option<Trips>,
+    },
     /// The server did not report what it received.
     Unknown,
     /// Over TCP, in so many calls.
     Wrote { calls: u64, again: Option<u64>, tcp: Option<TcpSample> },
     /// Over TCP, in so many calls.
-    Read { calls: u64 },
+    Read { calls: u64, trips: Option<Trips> },
 }
 
 impl Line {
@@ -32,7 +38,9 @@ impl Line {
     pub(super) fn of_row(transport: Transport, span: (f64, f64), row: &Row) -> Self {
         match row {
             Row::Send(send) => Self::sent(transport, span, &send.counts, send.tcp),
-            Row::Recv(recv) => Self::received(transport, span, &recv.counts, recv.jitter_ns),
+            Row::Recv(recv) => {
+                Self::received(transport, span, &recv.counts, (recv.jitter_ns, recv.trips))
+            }
         }
     }
 
@@ -41,7 +49,8 @@ impl Line {
         match side {
             Side::Send(sent) => Self::sent(transport, (0.0, to_s), &sent.counts, sent.tcp),
             Side::Recv(recv) => {
-                Self::received(transport, (0.0, to_s), &recv.counts, recv.jitter_ns)
+                let more = (recv.jitter_ns, recv.trips);
+                Self::received(transport, (0.0, to_s), &recv.counts, more)
             }
         }
     }
@@ -53,6 +62,7 @@ impl Line {
             lost: u64::try_from(far.errors).unwrap_or(0),
             all: far.packets,
             reordered: far.reordered,
+            trips: far.trips,
         };
         Self { from_s: 0.0, to_s: far.seconds.unwrap_or(0.0), bytes: far.bytes, what }
     }
@@ -79,7 +89,7 @@ impl Line {
         transport: Transport,
         (from_s, to_s): (f64, f64),
         counts: &RecvCounts,
-        jitter_ns: Option<u64>,
+        (jitter_ns, trips): (Option<u64>, Option<Trips>),
     ) -> Self {
         let what = match transport {
             Transport::Udp => What::Received {
@@ -87,8 +97,9 @@ impl Line {
                 lost: counts.lost,
                 all: counts.expected,
                 reordered: Some(counts.reordered.saturating_add(counts.duplicates)),
+                trips,
             },
-            Transport::Tcp => What::Read { calls: counts.calls },
+            Transport::Tcp => What::Read { calls: counts.calls, trips },
         };
         Self { from_s, to_s, bytes: counts.bytes, what }
     }
@@ -113,10 +124,10 @@ impl Line {
                 *refused = refused.saturating_add(r);
             }
             (
-                What::Received { jitter_s, lost, all, reordered },
+                What::Received { jitter_s, lost, all, reordered, trips },
                 What::Received { lost: l, all: a, reordered: r, .. },
             ) => {
-                *jitter_s = None;
+                (*jitter_s, *trips) = (None, None);
                 *lost = lost.saturating_add(l);
                 *all = all.saturating_add(a);
                 *reordered = reordered.zip(r).map(|(one, other)| one.saturating_add(other));
@@ -126,9 +137,20 @@ impl Line {
                 *calls = calls.saturating_add(c);
                 *again = again.zip(g).map(|(one, other)| one.saturating_add(other));
             }
-            (What::Read { calls }, What::Read { calls: c }) => *calls = calls.saturating_add(c),
-            // Streams of one test are of one kind.
-            _ => {}
+            (What::Read { calls, trips }, What::Read { calls: c, .. }) => {
+                *trips = None;
+                *calls = calls.saturating_add(c);
+            }
+            // Of what is sent and what is received bytes alone add up.
+            (what, _) => *what = What::Unknown,
+        }
+    }
+
+    /// Delays, where they are known.
+    pub(super) fn trips(&self) -> Option<Trips> {
+        match self.what {
+            What::Received { trips, .. } | What::Read { trips, .. } => trips,
+            What::Sent { .. } | What::Unknown | What::Wrote { .. } => None,
         }
     }
 

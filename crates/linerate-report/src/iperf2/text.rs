@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use linerate_model::plan::Transport;
+use linerate_model::sample::Trips;
 use linerate_model::test_event::{End, Rows, Side, Start, Stream, StreamEnd, TestEvent};
 
 use super::line::{Line, What};
@@ -141,10 +142,13 @@ impl Text {
                 tos @ 1.. if start.client => format!(" (tos {way}=0x{tos:x})"),
                 _ => String::new(),
             };
+            let trips = if start.asked.trips { " (trip-times)" } else { "" };
+            // Servers say more of such a test, whatever they were asked for.
+            let enhanced = enhanced || start.asked.trips && !start.client;
             let more =
                 if enhanced { format!(" (sock={socket}){tos} on {}", when.words) } else { tos };
             text.push_str(&format!(
-                "[{id:3}] local {} port {} connected with {} port {}{reverse}{more}\n",
+                "[{id:3}] local {} port {} connected with {} port {}{reverse}{trips}{more}\n",
                 local.ip(),
                 local.port(),
                 remote.ip(),
@@ -172,7 +176,7 @@ impl Text {
         }
         let mut text = String::new();
         for (id, stream, line) in &lines {
-            text.push_str(&self.columns_once(self.headed, &line.what));
+            text.push_str(&self.columns_once(self.headed, line));
             text.push_str(&self.row(&name(&test.start, *id, stream), line));
             self.headed = true;
         }
@@ -186,7 +190,7 @@ impl Text {
         for ((id, stream), ended) in test.streams().zip(&end.streams) {
             let line = whole(test, end, ended);
             let id = name(&test.start, id, stream);
-            text.push_str(&self.columns_once(self.headed, &line.what));
+            text.push_str(&self.columns_once(self.headed, &line));
             self.headed = true;
             text.push_str(&self.row(&id, &line));
             if let What::Sent { datagrams, .. } = line.what {
@@ -198,8 +202,9 @@ impl Text {
                 let plain = Text::new(Options { enhanced: false, ..self.options.clone() });
                 reports.push_str(&match &ended.far {
                     Some(far) => {
-                        let row = plain.row(&id, &Line::of_far(far));
-                        let columns = if reports.contains(RECEIVED) { "" } else { RECEIVED };
+                        let line = Line::of_far(far);
+                        let (row, columns) = (plain.row(&id, &line), plain.columns(&line));
+                        let columns = if reports.contains(columns) { "" } else { columns };
                         format!("[{id}] Server Report:\n{columns}{row}")
                     }
                     None if test.start.client => {
@@ -226,14 +231,17 @@ impl Text {
         self.row("SUM", &sum)
     }
 
-    fn columns_once(&self, there: bool, what: &What) -> String {
-        if there { String::new() } else { self.columns(what).to_owned() }
+    fn columns_once(&self, there: bool, line: &Line) -> String {
+        if there { String::new() } else { self.columns(line).to_owned() }
     }
 
-    fn columns(&self, what: &What) -> &'static str {
-        match (self.options.enhanced, what) {
+    fn columns(&self, line: &Line) -> &'static str {
+        match (self.options.enhanced || line.trips().is_some(), &line.what) {
             (true, What::Wrote { .. }) => {
                 "[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)        NetPwr\n"
+            }
+            (true, What::Read { trips: Some(_), .. }) => {
+                "[ ID] Interval            Transfer    Bandwidth    Burst Latency avg/min/max/stdev (cnt/size) inP NetPwr  Reads=Dist\n"
             }
             (true, What::Read { .. }) => {
                 "[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n"
@@ -251,19 +259,33 @@ impl Text {
 
     fn row(&self, id: &str, line: &Line) -> String {
         let Options { enhanced, format, .. } = self.options;
+        let enhanced = enhanced || line.trips().is_some();
         let span = format!("{:.4}-{:.4} sec", line.from_s, line.to_s);
         let (bytes, rate) = (number::bytes(line.bytes, format), number::rate(line.bps(), format));
         let mut row = format!("[{id}] {span}  {bytes}  {rate}");
         match line.what {
-            What::Received { jitter_s, lost, all, .. } => {
+            What::Received { jitter_s, lost, all, trips, .. } => {
                 let share = general(number::percent(lost, all), 2);
                 let jitter = jitter_s.map(|jitter| format!("{:6.3} ms ", jitter * 1e3));
                 let jitter = jitter.unwrap_or_else(|| " ".into());
                 row.push_str(&format!("  {jitter}{lost}/{all} ({share}%)"));
                 if enhanced && id != "SUM" {
-                    // Whoever sends without --trip-times has another clock.
-                    let pps = line.per_second(all.saturating_sub(lost));
-                    row.push_str(&format!(" -/-/-/- ms {pps:.0} pps"));
+                    let came = all.saturating_sub(lost);
+                    let pps = line.per_second(came);
+                    row.push_str(&match trips {
+                        Some(trips) => {
+                            let waiting = |ns: f64| (pps * ns / 1e9) as u64;
+                            let (on_way, more) =
+                                (waiting(trips.mean_ns as f64), waiting(trips.deviation_ns as f64));
+                            let (delays, power) =
+                                (delays(&trips), power(line, trips.mean_ns as f64));
+                            format!(
+                                " {delays} ms {pps:.0} pps {came}/{on_way}({more}) pkts {power}"
+                            )
+                        }
+                        // Whoever sends without --trip-times has another clock.
+                        None => format!(" -/-/-/- ms {pps:.0} pps"),
+                    });
                 }
             }
             What::Sent { datagrams, refused } if enhanced => {
@@ -277,15 +299,22 @@ impl Text {
                         let us = |ns: Option<u64>| dashed(ns.map(|ns| ns / 1_000));
                         let (rtt, var) = (us(tcp.rtt_ns), us(tcp.rtt_variation_ns));
                         let window = dashed(tcp.cwnd_bytes.map(|bytes| bytes / 1_024));
-                        let rtt_ns = tcp.rtt_ns.filter(|rtt| *rtt > 0);
-                        let power = rtt_ns.map(|ns| line.bps() / 8.0 * 1e3 / ns as f64);
-                        let power = power.map_or_else(|| "-".into(), |power| format!("{power:.0}"));
+                        let power = power(line, tcp.rtt_ns.unwrap_or(0) as f64);
                         format!("  {calls}/0 {again:>10}{window:>9}K/{rtt}({var}) us  {power}")
                     }
                     None => format!("  {calls}/0{again:>10}"),
                 });
             }
-            What::Read { calls } if enhanced => row.push_str(&format!("  {calls}=-")),
+            What::Read { calls, trips: Some(trips) } => {
+                let (delays, power) = (delays(&trips), power(line, trips.mean_ns as f64));
+                let size = trips.bytes / trips.count.max(1);
+                let on_way = number::buffer((line.bps() / 8.0 * trips.mean_ns as f64 / 1e9) as u64);
+                let count = trips.count;
+                row.push_str(&format!(
+                    "  {delays} ms ({count}/{size}) {on_way} {power}  {calls}=-"
+                ));
+            }
+            What::Read { calls, .. } if enhanced => row.push_str(&format!("  {calls}=-")),
             _ => {}
         }
         row.push('\n');
@@ -293,6 +322,22 @@ impl Text {
             row.push_str(&format!("[{id}] {span}  {count} datagrams received out-of-order\n"));
         }
         row
+    }
+}
+
+/// In milliseconds: mean, least, largest, and how far they are from the mean.
+fn delays(trips: &Trips) -> String {
+    let ms = |ns: i64| ns as f64 / 1e6;
+    let [mean, least, most] = [trips.mean_ns, trips.least_ns, trips.most_ns].map(ms);
+    format!("{mean:.3}/{least:.3}/{most:.3}/{:.3}", trips.deviation_ns as f64 / 1e6)
+}
+
+/// Throughput over delay, in megabytes a second by seconds.
+fn power(line: &Line, delay_ns: f64) -> String {
+    match line.bps() / 8.0 * 1e3 / delay_ns {
+        _ if delay_ns <= 0.0 => "-".into(),
+        power if power < 100.0 => format!("{power:.2}"),
+        power => format!("{power:.0}"),
     }
 }
 
@@ -373,6 +418,7 @@ mod tests {
                 mss_bytes: 0,
                 title: None,
                 extra_data: None,
+                trips: false,
             },
             streams: (1..).zip(ports).map(stream).collect(),
             send_buffer: None,
@@ -446,5 +492,33 @@ mod tests {
         let options = Options { port: 5_001, udp: true, enhanced: true, ..Options::default() };
         let text = shown(options.clone(), &events);
         insta::assert_snapshot!(Text::new(options).listening() + &text);
+    }
+
+    #[test]
+    fn delays_have_their_columns_whatever_was_asked_for() {
+        let trips = Some(Trips {
+            count: 9,
+            bytes: 13_230,
+            mean_ns: 27_400,
+            least_ns: -3_000,
+            most_ns: 85_000,
+            deviation_ns: 13_000,
+        });
+        let TestEvent::Start(mut begins) = start(false, &[4_001]) else { panic!("a start") };
+        begins.asked.trips = true;
+        let counts =
+            RecvCounts { bytes: 13_230, datagrams: 9, expected: 9, ..RecvCounts::default() };
+        let (first_ns, last_ns) = (Some(0), Some(500_000_000));
+        let report = RecvReport { counts, first_ns, last_ns, trips, ..RecvReport::default() };
+        let here = Side::Recv(Box::new(report));
+        let streams = vec![StreamEnd { here, far: None }];
+        let ended = TestEvent::End(Box::new(End { streams, ..End::default() }));
+        let server = Options { port: 5_001, udp: true, ..Options::default() };
+        let udp = [TestEvent::Start(begins.clone()), ended.clone()];
+        begins.asked.transport = Transport::Tcp;
+        let tcp = [TestEvent::Start(begins), ended];
+        let far = FarStream { trips, ..reported() };
+        let client = shown(client(), &[start(true, &[4_001]), end(&[Some(far)])]);
+        insta::assert_snapshot!(shown(server.clone(), &udp) + &shown(server, &tcp) + &client);
     }
 }

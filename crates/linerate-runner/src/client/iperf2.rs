@@ -8,7 +8,7 @@ pub(crate) mod seen;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use linerate_dialect::habits;
+use linerate_dialect::habits::{self, BlockTimes};
 use linerate_dialect::iperf2::client::{Client, Terms};
 use linerate_engine::{clock, sys};
 use linerate_model::plan::{Dialect, Direction, IpVersion, Transport, Way};
@@ -18,6 +18,7 @@ use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf2::datagram::MARK_BYTES;
+use linerate_wire::iperf2::{Header, TIMED_HEADER_BYTES};
 
 use self::open::Iperf2;
 use super::connect::{address_pair, resolve};
@@ -93,7 +94,11 @@ async fn conduct(
     let path = (test.local, test.peer);
     test.fragments = mtu::fit(&mut test.plan, &mut test.record, path, test.request.size_from_mtu);
     let (plan, cuts) = ask::fitted(&test.plan)?;
-    let header = ask::header(&plan)?.encode();
+    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let trips = test.request.trip_times;
+    let began_ns = trips.then(clock::realtime_ns);
+    let said = Header { began_ns, ..ask::header(&plan)? }.encode();
+    ask::check_trips(&plan, trips, said.len())?;
     test.plan = plan;
     let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
@@ -109,26 +114,29 @@ async fn conduct(
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let sends = test.plan.direction == Direction::Forward;
     let udp = test.plan.traffic.transport() == Transport::Udp;
-    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let header = TIMED_HEADER_BYTES;
+    let times = began_ns.map(|began_ns| BlockTimes { header, began_ns, ahead_ns });
+    let habits = habits::iperf2(times);
     let streams = Streams {
         agreed: Arc::new(unchanged(&test.plan)),
         ip: test.ip,
         token: u64::from_be_bytes(random()),
-        framing: Framing::Iperf2 { wide: true, ahead_ns },
-        habits: habits::IPERF2,
+        framing: Framing::Iperf2 { wide: true, ahead_ns, agree: trips },
+        habits,
         digits: false,
-        preface: if udp && sends { header.to_vec() } else { vec![] },
+        preface: if udp && sends { said.clone() } else { vec![] },
         burst: 0,
         cores: test.cores(&ids, false, &[]),
     };
     let mut last = vec![0; MARK_BYTES];
-    last.extend(header);
+    last.extend(&said);
     let silence_ns = nanos(test.request.iperf3.silence);
-    let terms = Terms { plan: test.plan.clone(), last, ahead_ns, silence_ns };
-    let opening = Opening::start(Iperf2 { opener: test.opener(), header, sends });
+    let terms = Terms { plan: test.plan.clone(), last, ahead_ns, silence_ns, trips };
+    let opening = Opening::start(Iperf2 { opener: test.opener(), header: said, sends });
     let (plan, ends) = (test.plan.clone(), path);
-    let announce =
-        move |facts: &[SocketFacts]| Some(seen::start(&plan, ends, Way::Forward, (&ids, facts)));
+    let announce = move |facts: &[SocketFacts]| {
+        Some(seen::timed(trips, seen::start(&plan, ends, Way::Forward, (&ids, facts))))
+    };
     let watched = (&mut test.record, Box::new(announce) as _);
     let driver =
         Driver::new(test.request, Client::new(terms), None, opening, streams, watched, observer);
@@ -142,7 +150,7 @@ async fn conduct(
     let shown = usize::try_from(ended.shown).unwrap_or(usize::MAX);
     let how =
         Ended { interrupted: ended.interrupted, trouble, stopping: None, results: ended.results };
-    test.conclude(ended.streams, how, (host, server), None, same_host, habits::IPERF2);
+    test.conclude(ended.streams, how, (host, server), None, same_host, habits);
     test.record.intervals.iter().skip(shown).for_each(|interval| observer.interval(interval));
     observer.event(&TestEvent::End(Box::new(End {
         streams: ended.ends,

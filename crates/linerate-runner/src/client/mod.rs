@@ -92,6 +92,8 @@ pub struct Request {
     pub elsewhere: bool,
     /// For iperf3's dialect.
     pub iperf3: Extras,
+    /// For iperf 2's dialect: clocks of both hosts agree, so that distances between them are delays (`--trip-times`).
+    pub trip_times: bool,
     /// For nuttcp's dialect.
     pub nuttcp: NuttcpExtras,
     /// For netperf's dialect; absent where the plan says it all.
@@ -123,6 +125,7 @@ impl Request {
             dialect: None,
             elsewhere: false,
             iperf3: Extras::default(),
+            trip_times: false,
             nuttcp: NuttcpExtras::default(),
             wants: None,
             command: Vec::new(),

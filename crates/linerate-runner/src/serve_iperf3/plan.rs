@@ -224,6 +224,7 @@ fn asked(p: &Parameters) -> Asked {
         mss_bytes: number(p.mss, 0),
         title: p.title.clone(),
         extra_data: p.extra_data.clone(),
+        trips: false,
     }
 }
 

@@ -6,9 +6,10 @@ use linerate_model::host::CoreUse;
 use linerate_model::local_errors::LocalSendErrors;
 use linerate_model::record::{
     CoreFigures, CpuFigures, HostFigures, Quantiles, ReceiverFigures, SenderFigures, TcpFigures,
+    WallClockDelay,
 };
 use linerate_model::sample::{
-    DelayQuantiles, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse,
+    DelayQuantiles, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse, Trips,
 };
 
 use super::HostSamples;
@@ -278,6 +279,18 @@ pub(super) fn only_counts(figures: &mut ReceiverFigures, counts: &RecvCounts) {
     if counts.dropped_min == 0 && counts.dropped_max > 0 {
         figures.lost_path = None;
         figures.dropped_receiver = None;
+    }
+}
+
+/// Delays in seconds.
+pub fn wall_clock_delay(trips: Trips) -> WallClockDelay {
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    WallClockDelay {
+        count: trips.count,
+        min: seconds(trips.least_ns),
+        mean: seconds(trips.mean_ns),
+        max: seconds(trips.most_ns),
+        deviation: trips.deviation_ns as f64 / 1e9,
     }
 }
 

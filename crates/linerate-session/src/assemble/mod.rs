@@ -23,7 +23,7 @@ use linerate_wire::native::message::RespondReport;
 use crate::verdict;
 
 use doubts::doubts;
-pub use figures::{add_tcp, cpu, larger, receiver_figures, sender_figures};
+pub use figures::{add_tcp, cpu, larger, receiver_figures, sender_figures, wall_clock_delay};
 use figures::{added, beside_others, seconds};
 use identities::broken_identity;
 use outcome::WayTotals;

@@ -2,11 +2,11 @@
 
 use linerate_model::plan::{Direction, TestPlan, Traffic, Way};
 use linerate_model::record::{Figures, Interval, Pair, ReceiverFigures, RrFigures, SenderFigures};
-use linerate_model::sample::{HostSample, RecvInterval, SendInterval};
+use linerate_model::sample::{HostSample, RecvInterval, SendInterval, Trips};
 
 use super::figures::{
     add_tcp, both, cpu, follow_tcp, only_counts, receiver_figures, seconds, sender_figures,
-    tcp_figures,
+    tcp_figures, wall_clock_delay,
 };
 use super::outcome::{Outcome, WayTotals};
 
@@ -106,6 +106,7 @@ pub(super) fn recv_row(
 ) -> ReceiverFigures {
     let mut figures = receiver_figures(&row.counts, span_ns, udp);
     figures.jitter_s = row.jitter_ns.map(seconds);
+    figures.wall_clock_delay_s = row.trips.map(wall_clock_delay);
     figures.cpu = cpu(&row.thread, span_ns, host, irq_cores);
     figures
 }
@@ -175,6 +176,7 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
         fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);
+            last.trips = both(last.trips, empty.trips, Trips::and);
         })
     });
     let send_rows = sent_rows(outcome, way, send_span);
@@ -182,6 +184,7 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
         sum.counts.add(&row.counts);
         sum.thread.beside(&row.thread);
         sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
+        sum.trips = both(sum.trips, row.trips, Trips::and);
     });
     let rows = send_rows.len().max(recv_rows.len());
     (0..rows)

@@ -5,12 +5,12 @@ use linerate_model::record::{
     LossRuns, OneWayDelay, PacingFigures, ReceiverFigures, SenderFigures,
 };
 use linerate_model::sample::{
-    DelayQuantiles, RecvCounts, RecvReport, SendCounts, SendReport, ThreadUse,
+    DelayQuantiles, RecvCounts, RecvReport, SendCounts, SendReport, ThreadUse, Trips,
 };
 
 use super::figures::{
     add_tcp, added, cpu, host_figures, larger, only_counts, over_rows, quantiles, receiver_figures,
-    seconds, sender_figures, tcp_figures,
+    seconds, sender_figures, tcp_figures, wall_clock_delay,
 };
 use super::outcome::{Outcome, WayTotals};
 use super::rows::sent_rows;
@@ -124,6 +124,8 @@ pub(super) fn full_receiver(
     let variation = reports.iter().filter_map(|r| r.delay_variation).reduce(larger);
     figures.delay_variation_s = variation.map(|q| quantiles(&q, reports.len()));
     figures.one_way_delay_s = one_way_delay(outcome, way, &reports);
+    let trips = reports.iter().filter_map(|r| r.trips).reduce(Trips::and);
+    figures.wall_clock_delay_s = trips.map(wall_clock_delay);
     figures.reorder_extent_max = reports.iter().filter_map(|r| r.reorder_extent_max).max();
     // A peer may report any number.
     figures.overdue = reports

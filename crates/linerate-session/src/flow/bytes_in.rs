@@ -81,6 +81,12 @@ impl BytesIn {
         self.account.on_block_report(reported);
     }
 
+    /// A block has come to its end: see [`ByteReceiver::on_block`].
+    #[inline]
+    pub fn on_block(&mut self, bytes: u64, written_ns: u64, at_ns: u64) {
+        self.account.on_block(bytes, written_ns, at_ns);
+    }
+
     /// Nothing waits at `now_ns`.
     pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
         match &mut self.warm {

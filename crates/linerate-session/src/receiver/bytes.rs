@@ -2,6 +2,7 @@
 
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ReportedTcp, ThreadUse};
 
+use super::trips::Trips;
 use crate::Surroundings;
 
 /// The accounting of a TCP receiver: bytes, placed in intervals by the time they were read.
@@ -24,6 +25,7 @@ pub struct ByteReceiver {
     /// What the sender said last, and before this interval: of the whole connection.
     reported: Option<ReportedTcp>,
     reported_before: u64,
+    trips: Trips,
 }
 
 impl ByteReceiver {
@@ -62,6 +64,7 @@ impl ByteReceiver {
             thread_before: ThreadUse::default(),
             reported: None,
             reported_before: 0,
+            trips: Trips::default(),
         }
     }
 
@@ -104,6 +107,13 @@ impl ByteReceiver {
         self.reported = Some(reported);
     }
 
+    /// A block of so many bytes has come to its end; when it was written and when that was, by two wall clocks in
+    /// nanoseconds.
+    #[inline]
+    pub fn on_block(&mut self, bytes: u64, written_ns: u64, at_ns: u64) {
+        self.trips.record(written_ns, at_ns, bytes);
+    }
+
     /// Closes intervals that are over.
     #[inline]
     pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
@@ -130,6 +140,7 @@ impl ByteReceiver {
             first_ns: self.origin_ns,
             last_ns: self.origin_ns.map(|origin| self.last_ns.max(origin)),
             warmup: self.warmup,
+            trips: self.trips.total(),
             thread: thread.since(self.thread_at_start),
             ..Default::default()
         }
@@ -145,6 +156,7 @@ impl ByteReceiver {
             jitter_ns: None,
             thread: thread.since(self.thread_before),
             reported,
+            trips: self.trips.row(),
         });
         self.thread_before = thread;
     }

@@ -8,6 +8,7 @@ mod bytes;
 mod odd;
 mod overdue;
 mod tail;
+mod trips;
 
 use linerate_model::sample::{RecvCounts, RecvInterval, RecvReport, ThreadUse};
 use linerate_stats::online::{DelayVariation, Jitter, LARGEST, SequenceWindow};
@@ -20,6 +21,7 @@ pub use bytes::ByteReceiver;
 use odd::is_warmup;
 use overdue::Overdue;
 pub use tail::add_tail;
+use trips::Trips;
 
 /// One message from the kernel: a datagram, or a train of them merged by `UDP_GRO`.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,7 @@ pub struct Receiver {
     window: SequenceWindow,
     jitter: Jitter,
     delay: DelayVariation,
+    trips: Trips,
     origin_ns: Option<u64>,
     next_boundary_ns: u64,
     current: RecvCounts,
@@ -98,6 +101,7 @@ impl Receiver {
             window: SequenceWindow::default(),
             jitter: Jitter::default(),
             delay: DelayVariation::default(),
+            trips: Trips::default(),
             origin_ns: None,
             next_boundary_ns: u64::MAX,
             current: RecvCounts::default(),
@@ -338,6 +342,7 @@ impl Receiver {
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
             delay_variation: self.delay.quantiles(),
             least_transit_ns: self.delay.least_transit_ns(),
+            trips: self.trips.total(),
             loss_runs: (lost > 0 && numbered).then_some(loss_runs),
             reorder_extent_max: self.reorder_extent_max,
             merged: self.train_max > 1,
@@ -377,6 +382,10 @@ impl Receiver {
             let transit = message.at_ns.wrapping_sub(sent_ns) as i64;
             self.jitter.record(transit);
             self.delay.record(transit);
+            if let Some(ahead_ns) = self.setup.framing.agreed_ahead_ns() {
+                let bytes = message.bytes.len() as u64;
+                self.trips.record(sent_ns, message.at_ns.saturating_add(ahead_ns), bytes);
+            }
         }
     }
 
@@ -431,6 +440,7 @@ impl Receiver {
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
             thread: thread.since(self.thread_before),
             reported: None,
+            trips: self.trips.row(),
         });
         self.ends.push(self.window.next());
         self.thread_before = thread;

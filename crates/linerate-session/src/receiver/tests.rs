@@ -342,7 +342,7 @@ fn strangers_and_damage_are_counted_apart() {
 
 #[test]
 fn what_is_no_data_hides_none_that_came_behind_it_in_one_message() {
-    let framing = Framing::Iperf2 { wide: true, ahead_ns: 0 };
+    let framing = Framing::Iperf2 { wide: true, ahead_ns: 0, agree: false };
     let mut r = Receiver::new(Setup { framing, ..receiver(0, true).setup }, ThreadUse::default());
     let mut at = |numbers: &[i64], at_ns| {
         let mut bytes = vec![0; numbers.len() * SIZE];

@@ -2,10 +2,19 @@
 
 use std::num::NonZeroU16;
 
-use super::{put, word};
+use super::datagram::MARK_BYTES;
+use super::{clock, put, put_clock, word};
 
 /// As this end writes it: the form of release 2.2, which all releases since 2.0.13 understand by their sources.
 pub const HEADER_BYTES: usize = 64;
+/// Over TCP with the time at which the test began, too.
+pub const TIMED_HEADER_BYTES: u32 = 80;
+/// When a test began (`--trip-times`) stands here over TCP, …
+const BEGAN_AT: usize = HEADER_BYTES;
+/// … and here in datagrams, behind words for frames.
+const BEGAN_IN_DATAGRAM: usize = 96;
+/// Of that time and the two words behind it, which are for rates of the kernel's pacing.
+const BEGAN_BYTES: usize = 16;
 /// Without an extension, as releases before 2.0.10 send it.
 const BASE_BYTES: usize = 24;
 /// Least bytes of one with an extension: as release 2.1.8 writes it.
@@ -86,8 +95,9 @@ pub struct Header {
     pub bounce_back: bool,
     /// Frames at times of their own (`--isochronous`, `--burst-period`).
     pub isochronous: bool,
-    /// Delays are asked for, with clocks that agree (`--trip-times`).
-    pub trip_times: bool,
+    /// Delays are asked for, with clocks that agree (`--trip-times`): when the test began, by the client's wall
+    /// clock in nanoseconds, of which whole microseconds and 32 bits of seconds travel.
+    pub began_ns: Option<u64>,
     /// A key follows (`--permit-key`).
     pub key: bool,
     /// The client's release, as two words; absent in old ones.
@@ -125,7 +135,7 @@ impl Header {
         if bytes.len() < length {
             return Err(Unfit::Short(length));
         }
-        Ok((Self::parse(flags, bytes), length))
+        Ok((Self::parse(flags, bytes, BEGAN_AT), length))
     }
 
     /// What a datagram says behind its number; `None` where that is no header, or not a whole one: datagrams
@@ -134,10 +144,10 @@ impl Header {
         let flags = word(bytes, 0)?;
         let least = if flags & EXTEND != 0 { EXTENDED_BYTES } else { BASE_BYTES };
         let known = flags & (VERSION1 | EXTEND) != 0 && flags & !KNOWN == 0;
-        (known && bytes.len() >= least).then(|| Self::parse(flags, bytes))
+        (known && bytes.len() >= least).then(|| Self::parse(flags, bytes, BEGAN_IN_DATAGRAM))
     }
 
-    fn parse(flags: u32, bytes: &[u8]) -> Self {
+    fn parse(flags: u32, bytes: &[u8], began_at: usize) -> Self {
         let at = |offset| word(bytes, offset).unwrap_or(0);
         let mut header = Self {
             // The top bits may hold a number of the transfer.
@@ -159,35 +169,42 @@ impl Header {
             ..Self::default()
         };
         if flags & EXTEND != 0 {
-            header.extend(at(32), (at(36), at(40)), (at(48), at(52)));
+            let upper = header.extend(at(32), (at(36), at(40)), (at(48), at(52)));
+            header.began_ns = if upper & TRIP_TIMES != 0 { clock(bytes, began_at) } else { None };
         }
         header
     }
 
-    fn extend(&mut self, both: u32, version: (u32, u32), (low, high): (u32, u32)) {
+    fn extend(&mut self, both: u32, version: (u32, u32), (low, high): (u32, u32)) -> u16 {
         let upper = (both >> 16) as u16;
         let is = |flag| upper & flag != 0;
         self.isochronous = is(ISOCHRONOUS) || is(BURSTS);
         self.endless = is(NO_END);
-        self.trip_times = is(TRIP_TIMES);
         self.reverse = is(REVERSE);
         self.full_duplex = is(FULL_DUPLEX);
         self.version = Some(version);
         let rate = u64::from(low) | u64::from(high >> 8) << 32;
         self.rate_bps = Some(rate).filter(|rate| *rate > 0 && !is(PACKETS));
+        upper
     }
 
-    /// As the first [`HEADER_BYTES`] of a stream.
-    pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
+    /// As the first bytes of a stream, or of what follows the number in datagrams, which is what counts in 64 bits.
+    pub fn encode(&self) -> Vec<u8> {
         let two_ways = self.reverse || self.full_duplex;
+        let began = self.began_ns.is_some();
+        // Datagrams have their numbers before this, and the length counts those; over TCP alone it counts the time.
+        let (began_at, length) = match (self.wide, began) {
+            (true, true) => (BEGAN_IN_DATAGRAM, BEGAN_IN_DATAGRAM + MARK_BYTES),
+            (true, false) => (HEADER_BYTES, HEADER_BYTES + MARK_BYTES),
+            (false, true) => (BEGAN_AT, BEGAN_AT + BEGAN_BYTES),
+            (false, false) => (HEADER_BYTES, HEADER_BYTES),
+        };
+        let mut bytes = vec![0; began_at + if began { BEGAN_BYTES } else { 0 }];
         let mut flags = EXTEND | LENGTH;
-        // Datagrams have their numbers before this, and the length counts those.
-        let length = HEADER_BYTES + if self.wide { super::datagram::MARK_BYTES } else { 0 };
         flags |= u32::try_from(length).unwrap_or(0) << 1;
         for (set, flag) in [
             (self.wide, WIDE),
-            (self.wide && (two_ways || self.endless), UDP_TESTS),
+            (self.wide && (two_ways || self.endless || began), UDP_TESTS),
             (two_ways || self.detect, VERSION2),
             (self.detect, DETECT),
         ] {
@@ -198,6 +215,7 @@ impl Header {
             (self.reverse, REVERSE),
             (self.full_duplex, FULL_DUPLEX),
             (self.endless, NO_END),
+            (began, TRIP_TIMES),
             (self.rate_bps.is_some(), RATE),
         ] {
             upper |= if set { flag } else { 0 };
@@ -221,6 +239,9 @@ impl Header {
             (52, ((rate >> 32) as u32) << 8),
         ] {
             put(&mut bytes, offset, value);
+        }
+        if let Some(began_ns) = self.began_ns {
+            put_clock(&mut bytes, began_at, began_ns);
         }
         bytes
     }

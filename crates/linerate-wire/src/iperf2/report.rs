@@ -1,7 +1,7 @@
 //! What a server reports of a UDP stream, once it has heard its end.
 
 use super::datagram::MARK_BYTES;
-use super::{put, word};
+use super::{clock, put, word};
 
 /// Bytes of the datagram that carries it.
 pub const REPORT_BYTES: usize = 128;
@@ -11,6 +11,9 @@ const IS_REPORT: u32 = 0x8000_0000;
 const IS_EXTENDED: u32 = 0x4000_0000;
 /// Counts have 64 bits.
 const IS_WIDE: u32 = 0x0800_0000;
+
+/// What lies farther apart are no two clocks that agree, in nanoseconds: its servers leave delays out as well.
+pub const MOST_NS: u64 = 600_000_000_000;
 
 /// Totals of one stream, as iperf 2 counts: the datagram that ends it is one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +33,36 @@ pub struct Report {
     /// Its later words are valid. Clients of 2.2 show no loss without them, those of 2.1 a delay that nobody measured with
     /// them; 2.2 leaves delays out if the smallest is beyond 60 million seconds (its `UNREALISTIC_LATENCYMINMAX`).
     pub extended: bool,
+    /// Among those words, where they are known.
+    pub delays: Option<Delays>,
+}
+
+/// Delays from one wall clock to the other, in nanoseconds; microseconds travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Delays {
+    /// Of so many datagrams; at least 1.
+    pub count: u32,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Least.
+    pub least_ns: u64,
+    /// Largest.
+    pub most_ns: u64,
+    /// Standard deviation, of one more than it is divided by.
+    pub deviation_ns: u64,
+}
+
+impl Delays {
+    /// What its readers divide by one less than the count: the sum of the squares of what they differ by from the mean,
+    /// in square microseconds, of which 32 bits travel. With the count that goes with it: where it would be too large,
+    /// both are smaller, and what is shown stays right, up to a deviation of 65.5 ms.
+    fn squares(&self) -> (u32, u32) {
+        let deviation_us = self.deviation_ns as f64 / 1e3;
+        let each = deviation_us * deviation_us;
+        let most = (f64::from(u32::MAX) / each).clamp(1.0, f64::from(u32::MAX)) as u32;
+        let others = self.count.saturating_sub(1).min(most);
+        ((each * f64::from(others)) as u32, others.saturating_add(1))
+    }
 }
 
 fn whole_and_micros(ns: u64) -> (u32, u32) {
@@ -49,6 +82,7 @@ impl Report {
         let per_second = u128::from(self.datagrams) * 1_000_000_000
             / u128::from(self.span_ns.max(1_000_000_000));
         let per_second = u32::try_from(per_second).unwrap_or(u32::MAX).max(1);
+        let delays = self.delays.filter(|delays| delays.count > 0);
         for (offset, value) in [
             (16, IS_REPORT | IS_WIDE | extended),
             (20, high(self.bytes)),
@@ -60,7 +94,7 @@ impl Report {
             (44, self.datagrams as u32),
             (48, jitter_s),
             (52, jitter_us),
-            // Seconds of the smallest delay: nobody measured any.
+            // Seconds of the smallest delay, where nobody measured any.
             (56, if self.extended { u32::MAX } else { 0 }),
             (108, per_second),
             (112, 1),
@@ -69,6 +103,18 @@ impl Report {
             (124, high(self.datagrams)),
         ] {
             put(&mut bytes, offset, value);
+        }
+        if let Some(delays) = delays {
+            let sum_ns = delays.mean_ns.saturating_mul(delays.count.into());
+            let times = [delays.least_ns, delays.most_ns, sum_ns, delays.mean_ns];
+            for (offset, time_ns) in (56..).step_by(8).zip(times) {
+                let (seconds, micros) = whole_and_micros(time_ns);
+                put(&mut bytes, offset, seconds);
+                put(&mut bytes, offset + 4, micros);
+            }
+            let (squares, count) = delays.squares();
+            put(&mut bytes, 88, squares);
+            put(&mut bytes, 104, count);
         }
         bytes
     }
@@ -98,6 +144,20 @@ impl Report {
             datagrams: high(124) | at(44)?,
             jitter_ns: time(48)?,
             extended: flags & IS_EXTENDED != 0,
+            delays: delays(datagram).filter(|_| flags & IS_EXTENDED != 0),
         })
     }
+}
+
+/// `None` where nobody measured any, or the words contradict each other.
+fn delays(datagram: &[u8]) -> Option<Delays> {
+    let time = |offset: usize| clock(datagram, offset);
+    let (least_ns, most_ns, mean_ns) = (time(56)?, time(64)?, time(80)?);
+    let count = word(datagram, 104).filter(|count| *count > 0)?;
+    let squares =
+        f64::from(word(datagram, 88)?) + f64::from(word(datagram, 92)?.min(999_999)) / 1e6;
+    let deviation_us = (squares / f64::from(count.saturating_sub(1).max(1))).sqrt();
+    let fits = least_ns <= mean_ns && mean_ns <= most_ns && most_ns < MOST_NS;
+    let deviation_ns = (deviation_us * 1e3) as u64;
+    fits.then_some(Delays { count, mean_ns, least_ns, most_ns, deviation_ns })
 }

@@ -67,10 +67,8 @@ fn a_captured_stream_says_what_was_asked() {
     assert!(reverse.reverse && !reverse.full_duplex && length == 60);
     assert!(reads(0x4401_0078, 0x800).0.full_duplex);
     assert!(reads(0x4601_0078, 0).0.detect);
-    assert_eq!(
-        reads(0x4001_00a0, 0x10),
-        (Header { trip_times: true, version: Some((0, 0)), ..Header::default() }, 80)
-    );
+    let timed = Header { began_ns: Some(0), version: Some((0, 0)), ..Header::default() };
+    assert_eq!(reads(0x4001_00a0, 0x10), (timed, 80));
     assert!(reads(0x5001_007c, 0).0.key && reads(0x5001_007c, 0).1 == 62);
     let back = |flags| reads(flags, 0).0.back.map(|back| (back.at_once, back.port));
     assert_eq!(back(0xc801_0099), Some((true, None)));
@@ -81,6 +79,55 @@ fn a_captured_stream_says_what_was_asked() {
     for flags in [0, 0x3031_3233, 0x1603_0300, 0x4745_5420] {
         assert_eq!(read(flags, 0), Err(Unfit::Flags), "{flags:x}");
     }
+}
+
+/// Of 2.1.8 and 2.2.1 with `-u -l 300 -b 500k -t 0.3 --trip-times`; and of 2.1.8 over TCP.
+#[test]
+fn captured_trip_times_say_when_they_began() {
+    for words in [
+        "680100d8 1 176d 12c 0 ffffffe2 0 0 100000 20001 80003 0 7a120 0 0 0 0 0 0 0 0 0 0 0 6b0c6c75 60383 0 0",
+        "680100e0 1 176d 12c 0 ffffffe2 0 0 100000 20002 10001 0 7a120 0 0 0 0 0 0 0 0 0 0 0 6b0c6c75 60383 0 0",
+    ] {
+        let header = Header::of_datagram(&bytes(words)).unwrap();
+        assert_eq!(header.began_ns, Some(0x6b0c_6c75 * 1_000_000_000 + 0x60383 * 1_000));
+        assert_eq!((header.length, header.rate_bps, header.wide), (300, Some(500_000), true));
+        // A datagram that ends before the time has none.
+        assert_eq!(Header::of_datagram(&bytes(words)[..100]).unwrap().began_ns, None);
+        // As this end writes it: 2.2's, with a rate that it says it has, and no port.
+        let ours = bytes(&words.replace("680100d8", "680100e0").replace("176d", "0"));
+        let version = Some((0x0002_0002, 0x0001_0001));
+        let mut written = Header { version, ..header }.encode();
+        assert_eq!(written[32..34], [0x01, 0x10]);
+        written[32] = 0;
+        assert_eq!((&written[..36], &written[48..]), (&ours[..36], &ours[48..]));
+    }
+    let stream =
+        "400100a0 1 176c 7d0 0 ffffffe2 0 0 100000 20001 80003 0 4c4b40 0 0 0 6b0c6c75 6316a 0 0";
+    let (header, length) = Header::read(&bytes(stream)).unwrap();
+    assert_eq!((length, header.length), (80, 2_000));
+    assert_eq!(header.began_ns, Some(0x6b0c_6c75 * 1_000_000_000 + 0x6316a * 1_000));
+    // The answer of 2.1.8 to one with `-X`.
+    let ack = "2 34 0 20001 80003 0 0 6b0c6cc2 8f9bb 6b0c6cc2 8fa17 6b0c6cc2 8fb0f";
+    let second = 0x6b0c_6cc2 * 1_000_000_000;
+    let times_ns = [0x8f9bb, 0x8fa17, 0x8fb0f].map(|micros| second + micros * 1_000);
+    let wanted = Ack { version: (0x0002_0001, 0x0008_0003), times_ns: Some(times_ns) };
+    assert_eq!(Ack::decode(&bytes(ack)), Some(wanted));
+    assert_eq!(wanted.encode(), bytes(ack));
+}
+
+/// Of 2.1.8, of five datagrams that were 10, 20, 30, 40 and 10 ms old.
+#[test]
+fn captured_delays_are_read() {
+    let words = "0 0 0 0 c8000000 0 5dc 1 6489f 1 0 6 0 fab 0 279f 0 9cb4 0 1b024 0 566d 286bff9a c3500 0 ffffc57e 5 0 1 0 0 0";
+    let report = Report::decode(&bytes(words)).unwrap();
+    let delays = Delays {
+        count: 5,
+        mean_ns: 22_125_000,
+        least_ns: 10_143_000,
+        most_ns: 40_116_000,
+        deviation_ns: 13_020_814,
+    };
+    assert_eq!(report.delays, Some(delays));
 }
 
 #[test]
@@ -115,7 +162,7 @@ proptest! {
     fn what_is_written_is_read(
         number: i64, seconds: u32, micros in 0u64..1_000_000, length: u32, streams in 0u32..60_000,
         amount in prop::option::of((any::<bool>(), 1u32..1 << 31)), rate in prop::option::of(1u64..1 << 56),
-        reverse: bool, full_duplex: bool, wide: bool, detect: bool, endless: bool,
+        reverse: bool, full_duplex: bool, wide: bool, detect: bool, endless: bool, timed: bool,
     ) {
         let sent_ns = u64::from(seconds) * 1_000_000_000 + micros * 1_000;
         let mark = Mark { number, sent_ns };
@@ -125,25 +172,35 @@ proptest! {
         let amount = amount.map(|(time, n)| if time { Amount::Time(n) } else { Amount::Bytes(n) });
         let header = Header {
             streams, length, amount, wide, reverse, full_duplex, detect, endless,
-            version: Some((1, 2)), rate_bps: rate, ..Header::default()
+            began_ns: timed.then_some(sent_ns), version: Some((1, 2)), rate_bps: rate, ..Header::default()
         };
         let bytes = header.encode();
         if wide {
             prop_assert_eq!(Header::of_datagram(&bytes), Some(header));
         } else {
-            prop_assert_eq!(Header::read(&bytes), Ok((header, HEADER_BYTES)));
+            prop_assert_eq!(Header::read(&bytes), Ok((header, bytes.len())));
         }
-        let ack = Ack { version: (length, seconds) };
+        let ack = Ack { version: (length, seconds), times_ns: timed.then_some([sent_ns; 3]) };
         prop_assert_eq!(Ack::decode(&ack.encode()), Some(ack));
     }
 
     #[test]
     fn reports_are_read_as_written(
         bytes: u64, span in 0u64..1 << 51, lost: u64, out_of_order: u64, datagrams: u64, jitter in 0u64..1 << 51,
+        delays in prop::option::of((1u32.., 0u64..1 << 38, 0u64..1 << 38, 0u64..65_000_000)),
     ) {
         let us = |ns: u64| ns / 1_000 * 1_000;
-        let report = Report { bytes, span_ns: us(span), lost, out_of_order, datagrams, jitter_ns: us(jitter), extended: true };
+        let report = Report { bytes, span_ns: us(span), lost, out_of_order, datagrams, jitter_ns: us(jitter), extended: true, delays: None };
         prop_assert_eq!(Report::decode(&report.encode()), Some(report));
+        let Some((count, least, more, deviation)) = delays else { return Ok(()) };
+        let (least_ns, mean_ns, most_ns) = (us(least), us(least + more / 2), us(least + more));
+        let delays = Delays { count, mean_ns, least_ns, most_ns, deviation_ns: deviation };
+        let read = Report::decode(&Report { delays: Some(delays), ..report }.encode()).unwrap().delays.unwrap();
+        let times = |delays: &Delays| (delays.mean_ns, delays.least_ns, delays.most_ns);
+        prop_assert_eq!(times(&read), times(&delays));
+        // A square microsecond more or less, of the sum; of one value nobody knows any.
+        let off = read.deviation_ns.abs_diff(if count > 1 { deviation } else { 0 });
+        prop_assert!(off <= 1_500 + deviation / 1_000, "{read:?}");
     }
 
     #[test]

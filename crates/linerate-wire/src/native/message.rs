@@ -370,7 +370,7 @@ mod tests {
             core: Some(u32::MAX),
             others_ns: u64::MAX,
         };
-        let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread, reported: None };
+        let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread, ..Default::default() };
         let all = Some(u64::MAX);
         let tcp = TcpSample {
             bytes_acked: all,

@@ -137,16 +137,20 @@ const IPERF2: &[(&str, &str, &str)] = &[
     ("-S name", "-u", "-u -b 2M -S ef -t 1"),
     ("-w server", "-w 64K -M 1000 -N", "-b 20M -t 1"),
     ("-1 server", "-1", "-b 20M -t 1"),
+    ("--trip-times", "-u", "-u -b 2M --trip-times -t 1"),
+    ("--trip-times", "", "-b 20M --trip-times -t 1"),
+    ("--trip-times", "", "-b 20M --trip-times -R -t 1"),
 ];
 
 /// Options of iperf 2's that go one way alone: of the face against its server, …
-const IPERF2_OURS: &[(&str, &str, &str)] =
-    &[("-R", "-u", "-u -b 2M -R -t 1"), ("--full-duplex", "", "-b 20M --full-duplex -t 1 -y C")];
+const IPERF2_OURS: &[(&str, &str, &str)] = &[
+    ("-R", "-u", "-u -b 2M -R -t 1"),
+    ("--full-duplex", "", "-b 20M --full-duplex -t 1 -y C"),
+    ("--trip-times", "-u", "-u -b 2M --trip-times -R -t 1"),
+];
 
 /// … and of its client against linerate's server.
 const IPERF2_THEIRS: &[(&str, &str, &str)] = &[
-    ("--trip-times", "-u", "-u -b 2M --trip-times -t 1"),
-    ("--trip-times", "", "-b 20M --trip-times -t 1"),
     ("--full-duplex", "", "-b 20M --full-duplex -t 1 -y C"),
     ("--isochronous", "-u", "-u --isochronous=60:2m,0 -t 1"),
 ];

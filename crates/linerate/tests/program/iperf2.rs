@@ -100,8 +100,18 @@ fn an_unmodified_udp_client_and_this_server_count_alike() {
             ours.sort_unstable();
             assert_eq!(theirs, ours, "{args}: {text}");
             assert!(ours.iter().all(|(_, all)| *all > 2), "{args}: {ours:?}");
-            // Nobody measured a delay here.
             assert!(!text.contains("NAN") && !text.contains("0.000/0.000"), "{args}: {text}");
+            let received = &results[0]["received"];
+            let delay = &received["wall_clock_delay_s"];
+            assert_eq!(delay.is_null(), !args.contains("--trip-times"), "{args}: {received}");
+            if !delay.is_null() {
+                let came = number(received, "expected") - number(received, "lost");
+                assert_eq!(number(delay, "count"), came, "{received}");
+                // It heard whole microseconds.
+                let mean = delay["mean"].as_f64().expect("a mean") * 1e3;
+                let near = [mean - 0.001, mean, mean + 0.001].map(|mean| format!(" {mean:.3}/"));
+                assert!(near.iter().any(|mean| text.contains(mean)), "{mean}: {text}");
+            }
         }
     }
 }
@@ -115,6 +125,7 @@ fn an_unmodified_tcp_client_and_this_server_count_alike() {
             ("-n 3M -y C", 1, "received"),
             ("-n 3M -y C -X", 1, "received"),
             ("-n 1M -y C -P 3", 3, "received"),
+            ("-n 3M -y C --trip-times -X", 1, "received"),
             ("-t 1 -b 5M -y C -R", 1, "sent"),
         ] {
             let server = Server::start(None, &["--iperf2"]);
@@ -124,7 +135,10 @@ fn an_unmodified_tcp_client_and_this_server_count_alike() {
                 results.iter().map(|result| number(result, &format!("{side}.bytes"))).sum();
             let bytes = |line: &str| -> Option<u64> {
                 let fields: Vec<&str> = line.split(',').collect();
-                is_a_stream(&fields).then(|| fields.get(7)?.parse().ok())?
+                // 2.2 has other fields where it knows more.
+                let more = fields.len() == 17;
+                let bytes = fields.get(if more { 8 } else { 7 })?;
+                (more || is_a_stream(&fields)).then(|| bytes.parse().ok())?
             };
             let theirs: u64 = text.lines().filter_map(bytes).sum();
             assert_eq!(theirs, ours, "{args}: {text}");

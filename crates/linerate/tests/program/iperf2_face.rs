@@ -325,6 +325,94 @@ fn both_ways_are_one_after_the_other_or_at_once() {
     }
 }
 
+/// What a line says of delays, in milliseconds: mean, least, largest and standard deviation.
+fn delays(line: &str) -> Option<[f64; 4]> {
+    let words = line
+        .split_once(" ms (")
+        .or_else(|| line.split_once(" pps ").and_then(|(head, _)| head.rsplit_once(" ms ")))?
+        .0;
+    let numbers = words.split(' ').next_back()?.split('/');
+    let numbers: Option<Vec<f64>> = numbers.map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
+}
+
+/// Both ends are this host, whose clock agrees with itself.
+#[test]
+fn trip_times_are_delays_at_whichever_end_receives() {
+    let _alone = alone();
+    if !installed("trip_times_are_delays_at_whichever_end_receives") {
+        return;
+    }
+    for (here, there, udp, back) in [
+        (Ours, Theirs, true, false),
+        (Theirs, Ours, true, false),
+        (Ours, Ours, true, false),
+        (Ours, Theirs, true, true),
+        (Ours, Theirs, false, false),
+        (Theirs, Ours, false, false),
+        (Ours, Theirs, false, true),
+        (Theirs, Ours, false, true),
+        (Ours, Ours, false, true),
+    ] {
+        let (of_udp, of_back) = (if udp { "-u" } else { "" }, if back { "-R" } else { "" });
+        let args = format!("{of_udp} -t 1 -b 2M -l 4000 --trip-times {of_back}");
+        let what = format!("{args}: {here:?} against {there:?}");
+        let server = Server::start(there, &format!("{of_udp} -i 0.5"));
+        let near = client(here, server.2, &args);
+        let far = server.said(1);
+        assert!(
+            near.contains("(trip-times)") && far.contains("(trip-times)"),
+            "{what}: {near}{far}"
+        );
+        // A UDP server says to its client what it measured.
+        let told = [(&near, back || udp), (&far, !back)];
+        for (text, _) in told.iter().filter(|(_, tells)| *tells) {
+            let lines: Vec<_> = text.lines().filter_map(delays).collect();
+            assert!(!lines.is_empty(), "{what}: {text}");
+            for [mean, least, most, deviation] in lines {
+                // Less than it takes until a test that hangs is ended.
+                assert!(
+                    0.0 <= least && least <= mean && mean <= most && most < 60_000.0,
+                    "{what}: {text}"
+                );
+                assert!(deviation <= most - least + 0.001, "{what}: {text}");
+            }
+        }
+        // As ours and theirs say it.
+        let columns = if udp {
+            "Latency avg/min/max/stdev PPS  Rx/inP  NetPwr"
+        } else {
+            "Burst Latency avg/min/max/stdev (cnt/size) inP NetPwr  Reads=Dist"
+        };
+        assert!(
+            told.iter().all(|(text, tells)| text.contains(columns) == *tells),
+            "{what}: {near}{far}"
+        );
+    }
+}
+
+/// Every datagram and every block has its delay, and the record of a test is the same as its lines.
+#[test]
+fn trip_times_are_of_all_that_came() {
+    let _alone = alone();
+    for (args, values, doubt) in [("-u -n 100000 -b 8M -l 1000", 100, "delay"), ("-n 1M -R", 8, "")]
+    {
+        let server = Server::start(Ours, if args.contains("-u") { "-u" } else { "" });
+        let text = client(Ours, server.2, &format!("{args} --trip-times --json"));
+        let record: serde_json::Value = serde_json::from_str(&text).expect("a record");
+        let delay = &record["totals"]["receiver"]["wall_clock_delay_s"];
+        assert_eq!(delay["count"], values, "{args}: {delay} {text}");
+        let at = |name: &str| delay[name].as_f64().expect("a number");
+        assert!(0.0 <= at("min") && at("min") <= at("mean") && at("mean") <= at("max"), "{delay}");
+        assert!(doubt.is_empty() || !record["doubts"].to_string().contains(doubt), "{text}");
+    }
+    for (args, why) in [("-u -l 127", "128 bytes"), ("-l 91", "92 bytes")] {
+        let out = ran(Ours, free_port(), &format!("{args} --trip-times -t 1"));
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && err.contains(why), "{args}: {err}");
+    }
+}
+
 /// Datagrams are as short as a user wants, and fit IPv6 where it is asked for; `--json` is the record of them.
 #[test]
 fn short_datagrams_and_those_over_ipv6_are_counted_alike() {
@@ -427,7 +515,6 @@ fn failures_are_said_and_have_a_code() {
     for (args, why) in [
         (format!("-c 127.0.0.1 -p {port} -t 1"), "refused"),
         ("-c 127.0.0.1 --isochronous".to_owned(), "frames are not sent"),
-        ("-c 127.0.0.1 --trip-times".to_owned(), "measures delay"),
         ("-c nosuch.invalid".to_owned(), "nosuch.invalid"),
         (String::new(), "-s for a server"),
     ] {

@@ -39,7 +39,7 @@ fn hung_up(mut stream: TcpStream) {
     }
 }
 
-fn asked(header: &Header) -> [u8; 64] {
+fn asked(header: &Header) -> Vec<u8> {
     header.encode()
 }
 

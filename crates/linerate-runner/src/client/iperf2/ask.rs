@@ -3,6 +3,8 @@
 use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::Nanos;
+use linerate_wire::iperf2::burst::BURST_BYTES;
+use linerate_wire::iperf2::datagram::MARK_BYTES;
 use linerate_wire::iperf2::{Amount, Header};
 
 use crate::errors::no_iperf2_test;
@@ -87,6 +89,20 @@ pub(super) fn header(plan: &TestPlan) -> Result<Header, ErrorRecord> {
     })
 }
 
+/// Whether times have their place in what is sent, behind a header of so many bytes.
+pub(super) fn check_trips(plan: &TestPlan, trips: bool, header: usize) -> Result<(), ErrorRecord> {
+    let (what, bytes, least) = match &plan.traffic {
+        Traffic::Udp(udp) => ("datagrams", u32::from(udp.size.bytes()), MARK_BYTES + header),
+        Traffic::Tcp(tcp) => ("blocks", tcp.block, BURST_BYTES),
+        Traffic::Rr(_) => return Ok(()),
+    };
+    if !trips || bytes as usize >= least {
+        return Ok(());
+    }
+    let why = format!("its times need {what} of {least} bytes: ask for that many");
+    Err(no_iperf2_test(&format!("--trip-times with {what} of {bytes} bytes"), &why))
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_model::plan::{RrPlan, TcpPlan, Transport, UdpPlan};
@@ -105,6 +121,17 @@ mod tests {
 
     fn tcp() -> Traffic {
         Traffic::Tcp(TcpPlan { discard: true, ..TcpPlan::new(524_288) })
+    }
+
+    fn shortened(traffic: Traffic, bytes: u32) -> Traffic {
+        match traffic {
+            Traffic::Udp(udp) => {
+                let size = DatagramSize::new(bytes).unwrap();
+                Traffic::Udp(UdpPlan { size, ..udp })
+            }
+            Traffic::Tcp(tcp) => Traffic::Tcp(TcpPlan { block: bytes, ..tcp }),
+            Traffic::Rr(rr) => Traffic::Rr(rr),
+        }
     }
 
     #[test]
@@ -138,6 +165,16 @@ mod tests {
         assert!(fitted_plan.warmup == Nanos(0) && fitted_plan.server_cpus.is_empty());
         assert!(fitted(&plan(udp(), Direction::Forward, time)).unwrap().1.is_empty());
         assert!(fitted(&plan(udp(), Direction::Both, time)).is_err());
+        for (traffic, least) in [(udp(), 128), (tcp(), 92)] {
+            let bytes = header(&plan(traffic.clone(), Direction::Forward, time)).unwrap();
+            let header = Header { began_ns: Some(0), ..bytes }.encode().len();
+            let short = plan(shortened(traffic.clone(), least - 1), Direction::Forward, time);
+            assert!(check_trips(&short, false, header).is_ok());
+            let error = check_trips(&short, true, header).unwrap_err();
+            assert!(error.why.contains(&format!("of {least} bytes")), "{error:?}");
+            let whole = plan(shortened(traffic, least), Direction::Forward, time);
+            assert!(check_trips(&whole, true, header).is_ok());
+        }
         let transport = Transport::Udp;
         let rr = RrPlan { transport, request: 1, response: 1, outstanding: 1, rate: None };
         assert!(fitted(&plan(Traffic::Rr(rr), Direction::Forward, time)).is_err());

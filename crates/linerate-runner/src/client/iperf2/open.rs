@@ -10,7 +10,7 @@ use linerate_engine::sys;
 use linerate_model::plan::Transport;
 use linerate_model::record::ErrorRecord;
 use linerate_wire::iperf2::datagram::{MARK_BYTES, Mark};
-use linerate_wire::iperf2::{ACK_BYTES, Ack, HEADER_BYTES};
+use linerate_wire::iperf2::{ACK_BYTES, Ack};
 
 use crate::address::with_port;
 use crate::client::open::{Open, Opener};
@@ -27,7 +27,7 @@ const ACK_LIMIT: Duration = Duration::from_secs(5);
 /// Opens the streams of one test.
 pub(super) struct Iperf2 {
     pub(super) opener: Opener,
-    pub(super) header: [u8; HEADER_BYTES],
+    pub(super) header: Vec<u8>,
     /// The data goes to the server.
     pub(super) sends: bool,
 }
@@ -64,14 +64,19 @@ impl Iperf2 {
             return Ok(());
         }
         stream.set_read_timeout(Some(ACK_LIMIT))?;
-        let mut ack = [0; ACK_BYTES];
-        stream.read_exact(&mut ack).map_err(|e| match e.kind() {
-            ErrorKind::WouldBlock => silent(),
-            ErrorKind::UnexpectedEof => std::io::Error::new(ErrorKind::UnexpectedEof, "it hung up"),
-            _ => e,
+        let mut read = |bytes: &mut [u8]| {
+            stream.read_exact(bytes).map_err(|e| match e.kind() {
+                ErrorKind::WouldBlock => silent(),
+                ErrorKind::UnexpectedEof => std::io::Error::new(e.kind(), "it hung up"),
+                _ => e,
+            })
+        };
+        let mut ack = vec![0; ACK_BYTES];
+        read(&mut ack)?;
+        let length = Ack::length(&ack).ok_or_else(|| {
+            std::io::Error::other("what listens there does not answer as iperf 2")
         })?;
-        let known = Ack::decode(&ack).map(|_| ());
-        known.ok_or_else(|| std::io::Error::other("what listens there does not answer as iperf 2"))
+        read(&mut vec![0; length.saturating_sub(ACK_BYTES)])
     }
 
     /// A stream that this end sends begins with its data; one that the server sends must be asked for.
@@ -81,9 +86,9 @@ impl Iperf2 {
         if self.sends {
             return Ok(socket);
         }
-        let mut first = [0; MARK_BYTES + HEADER_BYTES];
+        let mut first = vec![0; MARK_BYTES];
         Mark { number: 1, sent_ns: 0 }.write(&mut first);
-        first.iter_mut().skip(MARK_BYTES).zip(self.header).for_each(|(to, from)| *to = from);
+        first.extend(&self.header);
         socket.set_read_timeout(Some(ASK_EVERY))?;
         let mut why = silent();
         for _ in 0..ASK_TIMES {

@@ -29,6 +29,14 @@ pub(crate) fn start(
     }))
 }
 
+/// The same of a test that may be of `--trip-times`.
+pub(crate) fn timed(trips: bool, mut start: TestEvent) -> TestEvent {
+    if let TestEvent::Start(start) = &mut start {
+        start.asked.trips = trips;
+    }
+    start
+}
+
 fn asked(plan: &TestPlan) -> Asked {
     let (block_bytes, rate, mss) = match &plan.traffic {
         Traffic::Udp(udp) => {
@@ -59,5 +67,6 @@ fn asked(plan: &TestPlan) -> Asked {
         mss_bytes: mss.unwrap_or(0),
         title: None,
         extra_data: None,
+        trips: false,
     }
 }

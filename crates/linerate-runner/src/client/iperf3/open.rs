@@ -104,6 +104,7 @@ pub(super) fn asked(plan: &TestPlan, parameters: &Parameters) -> test_event::Ask
         mss_bytes: small(parameters.mss),
         title: parameters.title.clone(),
         extra_data: parameters.extra_data.clone(),
+        trips: false,
     }
 }
 

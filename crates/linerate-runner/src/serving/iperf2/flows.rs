@@ -161,8 +161,8 @@ fn take(
         server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
         return Vec::new();
     };
-    let (transport, datagram) = (Transport::Udp, bytes.len());
-    let asked = Asked { peer, local: with_port(local, port), transport, header, datagram };
+    let (transport, first) = (Transport::Udp, bytes.len());
+    let asked = Asked { peer, local: with_port(local, port), transport, header, first };
     let early = vec![Early { bytes, at_ns }];
     begun.push(Begun { peer, whose: Whose::Own(asked), socket, early });
     mixed

@@ -25,8 +25,8 @@ pub(super) struct Asked {
     pub(super) local: SocketAddr,
     pub(super) transport: Transport,
     pub(super) header: Header,
-    /// Bytes of the first datagram.
-    pub(super) datagram: usize,
+    /// Bytes of the first datagram, or of what a stream begins with.
+    pub(super) first: usize,
 }
 
 /// Why a stream is none of those that this server takes. iperf 2 has no word for it.
@@ -54,7 +54,7 @@ pub(super) fn check(header: &Header, transport: Transport) -> Result<(), Refused
 
 /// As this end runs it. A client that says no end has the longest test.
 pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
-    let Asked { header, transport, datagram, .. } = asked;
+    let Asked { header, transport, first, .. } = asked;
     let direction = match (header.full_duplex, header.reverse) {
         (true, _) => Direction::Both,
         (false, true) => Direction::Reverse,
@@ -62,7 +62,7 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
     };
     let rate = header.rate_bps.and_then(BitRate::new);
     let sockets = &options.sockets;
-    let datagram = u32::try_from(*datagram).unwrap_or(MOST_DATAGRAM);
+    let datagram = u32::try_from(*first).unwrap_or(MOST_DATAGRAM);
     let traffic = match transport {
         Transport::Udp => {
             // Later ones may be longer: the first says how long.
@@ -103,7 +103,7 @@ mod tests {
 
     fn asked(transport: Transport, header: Header) -> Asked {
         let at = SocketAddr::from(([192, 0, 2, 1], 5_001));
-        Asked { peer: at, local: at, transport, header, datagram: 80 }
+        Asked { peer: at, local: at, transport, header, first: 80 }
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
             let plan = plan(&asked(Transport::Tcp, header), &Options::default());
             assert_eq!(plan.direction, direction);
         }
-        let plain = Header { isochronous: true, trip_times: true, ..Header::default() };
+        let plain = Header { isochronous: true, began_ns: Some(0), ..Header::default() };
         assert!(check(&plain, Transport::Udp).is_ok() && check(&plain, Transport::Tcp).is_ok());
     }
 }

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_dialect::habits;
+use linerate_dialect::habits::{self, BlockTimes};
 use linerate_dialect::iperf2::server::{self as conversation, Terms};
 use linerate_dialect::stream;
 use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport, Way};
 use linerate_model::test_event::{End, StreamEnd, TestEvent};
 use linerate_wire::framing::Framing;
+use linerate_wire::iperf2::TIMED_HEADER_BYTES;
 use linerate_wire::native::message::{RefusalKind, Refused};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc;
@@ -44,6 +45,8 @@ pub(super) struct Test {
     pub(super) back: Option<StreamSocket>,
     early: Vec<Early>,
     framing: Framing,
+    /// Blocks over TCP say when they were written.
+    times: Option<BlockTimes>,
     /// Its client reads the later words of a report.
     extended: bool,
     silence: Duration,
@@ -66,7 +69,7 @@ pub(super) fn grant(
     asked: &Asked,
     alone: Alone,
 ) -> Result<impl FnOnce(StreamSocket, Vec<Early>) -> Test + use<>, Refused> {
-    let &Asked { peer, local, transport, header, .. } = asked;
+    let &Asked { peer, local, transport, header, first } = asked;
     let options = &server.options;
     if options.wants_key() || options.logins.is_some() {
         let why = "this server wants a key, which clients of iperf 2 cannot prove";
@@ -94,6 +97,12 @@ pub(super) fn grant(
         Transport::Tcp => options.no_data,
         Transport::Udp => silence(asked).min(options.no_data),
     };
+    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let times = header.began_ns.map(|_| BlockTimes {
+        header: u32::try_from(first).unwrap_or(TIMED_HEADER_BYTES),
+        began_ns: clock::realtime_ns(),
+        ahead_ns,
+    });
     Ok(move |socket, early| Test {
         peer,
         local,
@@ -102,7 +111,8 @@ pub(super) fn grant(
         socket,
         back: None,
         early,
-        framing: Framing::Iperf2 { wide: header.wide, ahead_ns: 0 },
+        framing: Framing::Iperf2 { wide: header.wide, ahead_ns, agree: header.began_ns.is_some() },
+        times,
         extended: header.version.is_some_and(|(major, _)| major >= EXTENDED),
         silence,
         _alone: alone,
@@ -111,7 +121,7 @@ pub(super) fn grant(
 
 /// How long a UDP client may say nothing.
 fn silence(asked: &Asked) -> Duration {
-    let bits = asked.datagram as u64 * 8 * MISSED;
+    let bits = asked.first as u64 * 8 * MISSED;
     let slow = asked.header.rate_bps.map(|rate| bits.saturating_mul(1_000_000_000) / rate.max(1));
     slow.map_or(SILENCE, |ns| SILENCE.max(Duration::from_nanos(ns)))
 }
@@ -142,6 +152,7 @@ impl Test {
             back,
             early,
             framing,
+            times,
             extended,
             silence,
             _alone,
@@ -163,6 +174,7 @@ impl Test {
             events: server.events.clone(),
             early,
             window: options.max_window,
+            trips: times.is_some(),
         };
         let setup = Setup {
             streams: Streams {
@@ -170,7 +182,7 @@ impl Test {
                 ip: if peer.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 },
                 token: slot.token,
                 framing,
-                habits: habits::IPERF2,
+                habits: habits::iperf2(times),
                 digits: false,
                 preface: vec![],
                 burst: 0,
@@ -211,6 +223,8 @@ struct Iperf2 {
     events: Events,
     early: Vec<Early>,
     window: u32,
+    /// `--trip-times`.
+    trips: bool,
 }
 
 impl Guest for Iperf2 {
@@ -218,7 +232,8 @@ impl Guest for Iperf2 {
         let facts: Vec<_> = sockets.iter().map(|socket| socket.facts()).collect();
         let plan = &self.agreed.plan;
         let ids = data::streams(plan.direction, plan.streams);
-        self.event(seen::start(plan, self.ends, Way::Reverse, (&ids, &facts)));
+        let start = seen::start(plan, self.ends, Way::Reverse, (&ids, &facts));
+        self.event(seen::timed(self.trips, start));
     }
 
     fn event(&mut self, event: TestEvent) {

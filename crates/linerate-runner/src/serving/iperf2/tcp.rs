@@ -6,9 +6,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_engine::sys;
+use linerate_engine::{clock, sys};
 use linerate_model::plan::Transport;
-use linerate_wire::iperf2::{Ack, HEADER_BYTES, Header, Unfit};
+use linerate_wire::iperf2::{Ack, Header, Unfit};
 use linerate_wire::native::message::{RefusalKind, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -93,8 +93,8 @@ pub(crate) async fn greet(
 ) -> Option<Streams> {
     let (header, length) = peek(&stream).await?;
     let local = sys::plain(stream.local_addr().ok()?);
-    let (transport, datagram) = (Transport::Tcp, HEADER_BYTES);
-    let asked = Asked { peer, local, transport, header, datagram };
+    let heard_ns = clock::realtime_ns();
+    let asked = Asked { peer, local, transport: Transport::Tcp, header, first: length };
     let both = alone(server).and_then(|alone| {
         Ok((grant(server, &asked, alone.clone())?, call(server, &asked, alone)?))
     });
@@ -107,7 +107,15 @@ pub(crate) async fn greet(
     };
     let sends = header.reverse || header.full_duplex;
     if header.detect || header.version.is_some() && !sends {
-        stream.write_all(&Ack { version: VERSION }.encode()).await.ok()?;
+        let times_ns = header.began_ns.map(|began| [began, heard_ns, clock::realtime_ns()]);
+        stream.write_all(&Ack { version: VERSION, times_ns }.encode()).await.ok()?;
+    }
+    if header.began_ns.is_some() && sends {
+        // Who hears when blocks were written hears first when their stream began.
+        let Header { streams, length, amount, .. } = header;
+        let began_ns = Some(clock::realtime_ns());
+        let said = Header { streams, length, amount, began_ns, ..Header::default() };
+        stream.write_all(&said.encode()).await.ok()?;
     }
     if header.reverse {
         // Its thread only sends; what is unread when it closes would break the connection.
@@ -141,7 +149,8 @@ async fn peek(stream: &TcpStream) -> Option<(Header, usize)> {
 fn call(server: &Server, asked: &Asked, alone: Alone) -> Result<Option<Call>, Refused> {
     let Some(back) = asked.header.back else { return Ok(None) };
     let to = with_port(asked.peer, back.port.map_or(0, NonZeroU16::get));
-    let header = Header { reverse: true, full_duplex: false, back: None, ..asked.header };
+    let header =
+        Header { reverse: true, full_duplex: false, back: None, began_ns: None, ..asked.header };
     let granted = grant(server, &Asked { peer: to, header, ..*asked }, alone)?;
     Ok(Some(Call {
         at_once: back.at_once,

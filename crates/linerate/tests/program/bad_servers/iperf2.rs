@@ -23,7 +23,7 @@ const UDP_BACK: Asks = ("udp HOST -k 20 -l 1000 -b 8M -R", "HOST -u -n 20000 -l 
 const UDP_TIMED_BACK: Asks =
     ("udp HOST -t 500ms -l 1000 -b 8M -R", "HOST -u -t 0.5 -l 1000 -b 8M -R");
 
-const ACK: Ack = Ack { version: (0x0002_0001, 0x0008_0003) };
+const ACK: Ack = Ack { version: (0x0002_0001, 0x0008_0003), times_ns: None };
 
 /// A server's datagram of data.
 fn data(number: i64) -> Vec<u8> {
@@ -89,7 +89,7 @@ static TCPS: &[Bad] = &[
     }),
     ("a release of its own", TCP, "complete", "", |d| {
         d.hear(HEADER_BYTES);
-        d.say(Ack { version: (u32::MAX, 0) }.encode());
+        d.say(Ack { version: (u32::MAX, 0), ..ACK }.encode());
         d.wait();
     }),
     ("a longer word than there is", TCP, "complete", "", |d| {
