@@ -1,6 +1,6 @@
 //! In which files an option's name stands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::source::{Crate, File, Module};
 use super::tokens::names_a_type;
@@ -11,11 +11,22 @@ const HOPS: usize = 8;
 /// A type: its crate, as paths name it, and its name.
 type Type = (String, String);
 
+/// Types by number, in place of two texts that are compared again and again.
+#[derive(Default)]
+struct Numbered(HashMap<Type, usize>);
+
+impl Numbered {
+    fn of(&mut self, name: Type) -> usize {
+        let next = self.0.len();
+        *self.0.entry(name).or_insert(next)
+    }
+}
+
 /// A struct or an enum, and what its declaration names.
 struct Shape<'a> {
-    name: Type,
+    name: usize,
     fields: &'a BTreeSet<String>,
-    holds: BTreeSet<Type>,
+    holds: BTreeSet<usize>,
 }
 
 /// A file, and the types that it names.
@@ -23,7 +34,7 @@ struct Naming<'a> {
     /// Its crate.
     of: String,
     file: &'a File,
-    types: BTreeSet<Type>,
+    types: BTreeSet<usize>,
 }
 
 /// Each long option, and in how many files its name stands: in a text as `--name`, as a field or
@@ -40,72 +51,74 @@ struct Naming<'a> {
 /// the way. So the median is looked at.
 pub fn options(crates: &[Crate]) -> Vec<(&str, usize)> {
     let (mut shapes, mut files, mut options) = (vec![], vec![], BTreeMap::new());
+    let mut numbered = Numbered::default();
     for one in crates {
         let types = Types { one, crates };
         for (module, found) in one.modules.iter().enumerate() {
             shapes.extend(found.shapes.iter().map(|shape| Shape {
-                name: (one.path_name(), shape.name.clone()),
+                name: numbered.of((one.path_name(), shape.name.clone())),
                 fields: &shape.fields,
-                holds: types.of(module, &shape.holds),
+                holds: types.of(module, &shape.holds).map(|name| numbered.of(name)).collect(),
             }));
         }
         for (at, file) in one.files.iter().enumerate() {
             let modules = one.modules.iter().enumerate().filter(|(_, module)| module.file == at);
-            let types = modules.flat_map(|(m, module)| types.of(m, &module.paths)).collect();
+            let types = modules.flat_map(|(m, module)| types.of(m, &module.paths));
+            let types = types.map(|name| numbered.of(name)).collect();
             files.push(Naming { of: one.path_name(), file, types });
             for (field, long) in &file.options {
-                let (fields, owners) =
-                    options.entry(&**long).or_insert_with(|| (BTreeSet::new(), BTreeSet::new()));
+                let (fields, owners, own) = options
+                    .entry(&**long)
+                    .or_insert_with(|| (BTreeSet::new(), BTreeSet::new(), BTreeSet::new()));
                 fields.extend([field.clone(), long.replace('-', "_")]);
                 let here = one.modules.iter().filter(|module| module.file == at);
                 let shapes = here.flat_map(|module| &module.shapes);
                 let owning = shapes.filter(|shape| shape.fields.contains(field));
-                owners.extend(owning.map(|shape| (one.path_name(), shape.name.clone())));
+                for shape in owning {
+                    owners.insert(numbered.of((one.path_name(), shape.name.clone())));
+                    own.insert(one.path_name());
+                }
             }
         }
     }
-    let count = |(long, (fields, owners)): (_, (BTreeSet<String>, BTreeSet<Type>))| {
-        let own: BTreeSet<String> = owners.iter().map(|(of, _)| of.clone()).collect();
-        let carriers = carriers(&shapes, &files, &fields, owners);
+    type Found = (BTreeSet<String>, BTreeSet<usize>, BTreeSet<String>);
+    let count = |(long, (fields, owners, own)): (_, Found)| {
+        let naming = |naming: &&Naming<'_>| !naming.file.words.is_disjoint(&fields);
+        let fielded: Vec<_> = files.iter().filter(naming).collect();
+        let carriers = carriers(&shapes, &fielded, &fields, owners);
         let typed = format!("--{long}");
         let named = |naming: &&Naming<'_>| {
             naming.file.words.contains(&typed)
-                || naming.carries(&fields, &carriers)
-                || own.contains(&naming.of) && !naming.file.words.is_disjoint(&fields)
+                || !naming.file.words.is_disjoint(&fields)
+                    && (!naming.types.is_disjoint(&carriers) || own.contains(&naming.of))
         };
         (long, files.iter().filter(named).count())
     };
     options.into_iter().map(count).collect()
 }
 
-/// Types that an option's value passes through under its own name, and those that hold them.
+/// Types that an option's value passes through under its own name, in files that name it, and those that hold them.
 fn carriers(
     shapes: &[Shape<'_>],
-    files: &[Naming<'_>],
+    files: &[&Naming<'_>],
     names: &BTreeSet<String>,
-    owners: BTreeSet<Type>,
-) -> BTreeSet<Type> {
+    owners: BTreeSet<usize>,
+) -> BTreeSet<usize> {
     let mut found = owners;
     loop {
         let before = found.len();
-        let on_the_way = files.iter().filter(|naming| naming.carries(names, &found));
-        let named: BTreeSet<&Type> = on_the_way.flat_map(|naming| &naming.types).collect();
+        let on_the_way = files.iter().filter(|naming| !naming.types.is_disjoint(&found));
+        let named: BTreeSet<usize> =
+            on_the_way.flat_map(|naming| naming.types.iter().copied()).collect();
         let next = shapes.iter().filter(|shape| {
             !shape.holds.is_disjoint(&found)
                 || !shape.fields.is_disjoint(names) && named.contains(&shape.name)
         });
-        let next: Vec<_> = next.map(|shape| shape.name.clone()).collect();
+        let next: Vec<_> = next.map(|shape| shape.name).collect();
         found.extend(next);
         if found.len() == before {
             return found;
         }
-    }
-}
-
-impl Naming<'_> {
-    /// Whether the file names an option as a field, and a type that carries it.
-    fn carries(&self, names: &BTreeSet<String>, carriers: &BTreeSet<Type>) -> bool {
-        !self.file.words.is_disjoint(names) && !self.types.is_disjoint(carriers)
     }
 }
 
@@ -116,9 +129,9 @@ struct Types<'a> {
 }
 
 impl Types<'_> {
-    fn of(&self, module: usize, paths: &BTreeSet<Vec<String>>) -> BTreeSet<Type> {
+    fn of(&self, module: usize, paths: &BTreeSet<Vec<String>>) -> impl Iterator<Item = Type> {
         let module = &self.one.modules[module];
-        paths.iter().filter_map(|path| self.named(module, path, 0)).collect()
+        paths.iter().filter_map(|path| self.named(module, path, 0))
     }
 
     fn named(&self, module: &Module, path: &[String], hops: usize) -> Option<Type> {

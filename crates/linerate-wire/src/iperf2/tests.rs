@@ -47,6 +47,10 @@ fn a_captured_stream_says_what_was_asked() {
         ..Header::default()
     };
     assert_eq!(Header::read(&plain), Ok((asked, 64)));
+    // This end writes the same, but for a port, which it listens on none.
+    let mut nowhere = plain.clone();
+    nowhere[8..12].fill(0);
+    assert_eq!(asked.encode(), nowhere);
     for end in 0..plain.len() {
         assert!(matches!(Header::read(&plain[..end]), Err(Unfit::Short(_))), "{end}");
     }

@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Holds, Lab, PORT, Server, alone, free_port, linerate, long, skip, wait_for,
+    Client, Holds, Lab, PORT, Server, alone, free_port, linerate, long, netperf, skip, wait_for,
 };
 use linerate_testkit::peer::native::{Peer, plan};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 /// Clients of others, with options of theirs.
-const OTHERS: [(&str, &str); 12] = [
+const OTHERS: [(&str, &str); 16] = [
     ("iperf3", "-t 60 -b 20M"),
     ("iperf3", "-t 60 -b 5M -u -P 2"),
     ("iperf3", "-t 60 -b 20M -R"),
@@ -29,6 +29,10 @@ const OTHERS: [(&str, &str); 12] = [
     ("nuttcp", "-T60 -R5m -N2"),
     ("nuttcp", "-T60 -R20m -r"),
     ("nuttcp", "-T60 -R5m -u"),
+    ("netperf", "-l 60 -t TCP_STREAM"),
+    ("netperf", "-l 60 -t TCP_MAERTS"),
+    ("netperf", "-l 60 -t TCP_RR"),
+    ("netperf", "-l 60 -t TCP_CRR"),
 ];
 
 /// What memory may differ after the same work: the allocator keeps pages for the next test. A hundred
@@ -171,25 +175,35 @@ table inet away {
 #[test]
 #[ignore = "long"]
 fn clients_of_others_that_are_killed_leave_nothing() {
+    let test = "clients_of_others_that_are_killed_leave_nothing";
     let missing = |program: &&str| Command::new(program).arg("-v").output().is_err();
     if let Some(program) = ["iperf3", "iperf", "nuttcp"].iter().find(|program| missing(program)) {
-        let why = format!("{program} is not installed");
-        return skip("clients_of_others_that_are_killed_leave_nothing", &why);
+        return skip(test, &format!("{program} is not installed"));
     }
+    let built = netperf::programs(test);
     let _alone = alone();
-    let (iperf2, nuttcp) = (free_port(), free_port());
-    let doors = [format!("--iperf2={iperf2}"), format!("--nuttcp={nuttcp}")];
+    netperf::an_address();
+    let others: Vec<_> =
+        OTHERS.iter().filter(|(program, _)| *program != "netperf" || built.is_some()).collect();
+    let ports = [free_port(), free_port(), free_port()];
+    let [iperf2, nuttcp, netperf] = ports;
+    let doors = ["--iperf2", "--nuttcp", "--netperf"];
+    let doors: Vec<_> =
+        doors.iter().zip(ports).map(|(door, port)| format!("{door}={port}")).collect();
     // Nobody says that a stream of iperf 2 over UDP is over.
-    let server = Server::start(None, &[&doors[0], &doors[1], "--max-idle", "1s"]);
+    let words: Vec<&str> = doors.iter().map(String::as_str).chain(["--max-idle", "1s"]).collect();
+    let server = Server::start(None, &words);
     let kill_one = |n: usize| {
-        let (program, options) = OTHERS[n % OTHERS.len()];
+        let (program, options) = *others[n % others.len()];
         let to = match program {
             "nuttcp" => format!("-P{nuttcp} {options} 127.0.0.1"),
+            "netperf" => format!("-H 127.0.0.1 -p {netperf} {options}"),
             "iperf" => format!("-c 127.0.0.1 -p {iperf2} {options}"),
             _ => format!("-c 127.0.0.1 -p {} {options}", server.port),
         };
         let before = told(&server, "started");
-        let mut client = Command::new(program)
+        let place = built.as_ref().filter(|_| program == "netperf").map(|bin| bin.join(program));
+        let mut client = Command::new(place.unwrap_or_else(|| program.into()))
             .args(to.split(' '))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -203,17 +217,17 @@ fn clients_of_others_that_are_killed_leave_nothing() {
         killed.expect("it ran");
         all_ended(&server);
     };
-    (0..OTHERS.len()).for_each(kill_one);
+    (0..others.len()).for_each(kill_one);
     let rest = server.holds();
-    for n in 0..50 * OTHERS.len() {
+    for n in 0..50 * others.len() {
         kill_one(n);
-        back_to(&server, rest, OTHERS[n % OTHERS.len()].1);
+        back_to(&server, rest, others[n % others.len()].1);
     }
     let now = server.holds();
     println!(
-        "FIGURE T35: {} clients of iperf3, iperf 2 and nuttcp killed, 50 of each of {} kinds; at first {rest:?}, at the end {now:?}",
-        50 * OTHERS.len(),
-        OTHERS.len()
+        "FIGURE T35: {} clients of iperf3, iperf 2, nuttcp and netperf killed, 50 of each of {} kinds; at first {rest:?}, at the end {now:?}",
+        50 * others.len(),
+        others.len()
     );
     let port = server.port.to_string();
     linerate(None, &["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"]).complete();
