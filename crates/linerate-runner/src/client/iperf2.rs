@@ -94,7 +94,7 @@ async fn conduct(
     let path = (test.local, test.peer);
     test.fragments = mtu::fit(&mut test.plan, &mut test.record, path, test.request.size_from_mtu);
     let (plan, cuts) = ask::fitted(&test.plan)?;
-    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let ahead_ns = clock::Reading::now().ahead_ns;
     let trips = test.request.trip_times;
     let began_ns = trips.then(clock::realtime_ns);
     let said = Header { began_ns, ..ask::header(&plan)? }.encode();

@@ -97,7 +97,7 @@ pub(super) fn grant(
         Transport::Tcp => options.no_data,
         Transport::Udp => silence(asked).min(options.no_data),
     };
-    let ahead_ns = clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+    let ahead_ns = clock::Reading::now().ahead_ns;
     let times = header.began_ns.map(|_| BlockTimes {
         header: u32::try_from(first).unwrap_or(TIMED_HEADER_BYTES),
         began_ns: clock::realtime_ns(),
