@@ -5,9 +5,9 @@
 //!  │ …     │ stream began   │ block written   │ …   │ number │ length │ bytes so far  │ …    │ payload …
 //! ```
 //!
-//! Times are seconds and microseconds of the sender's wall clock. The length counts this record; the next stands behind it.
-//! What a header and its length come before, the stream's first record follows. Other words are what happened to be in the
-//! buffer of releases before 2.2.
+//! Times are seconds and microseconds of the sender's wall clock. The length counts this record, and the next one stands
+//! that far behind its beginning; the first stands behind the stream's header. The other words mean nothing: 2.1.8 leaves
+//! there what a header had, 2.2.1 the bytes of its buffer.
 
 use super::{clock, put, put_clock, word};
 
@@ -41,6 +41,9 @@ impl Burst {
     /// Writes it over the start of `block`; does nothing where there is no room.
     #[inline]
     pub fn write(&self, block: &mut [u8]) {
+        if block.len() < BURST_BYTES {
+            return;
+        }
         let so_far = self.number.saturating_mul(self.length.into()).saturating_add(SO_FAR_MORE);
         put_clock(block, BEGAN_AT, self.began_ns);
         put_clock(block, WRITTEN_AT, self.written_ns);
@@ -155,10 +158,18 @@ mod tests {
                 Burst { began_ns: ns(began), written_ns: ns(written), number: 2, length: 2_000 };
             assert_eq!(Burst::read(&bytes), Some(burst));
             // What is written has the same words where they mean something.
-            let mut block = [0; READ_BYTES];
+            let mut block = [0; BURST_BYTES];
             burst.write(&mut block);
             assert_eq!((&block[12..28], &block[44..60]), (&bytes[12..28], &bytes[44..60]));
         }
+    }
+
+    #[test]
+    fn a_block_without_room_stays_as_it_is() {
+        let (_, bursts) = stream(0, 100, 1);
+        let mut short = [7; BURST_BYTES - 1];
+        bursts[0].write(&mut short);
+        assert_eq!(short, [7; BURST_BYTES - 1]);
     }
 
     #[test]

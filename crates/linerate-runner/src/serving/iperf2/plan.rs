@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 
 use linerate_model::plan::{Direction, End, TcpPlan, TestPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
+use linerate_wire::iperf2::burst::BURST_BYTES;
 use linerate_wire::iperf2::{Amount, Header};
 use linerate_wire::native::message::{RefusalKind, Refused};
 
@@ -75,7 +76,7 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
             mss: sockets.mss,
             congestion: sockets.congestion.clone(),
             nodelay: sockets.nodelay,
-            ..TcpPlan::new(if header.length > 0 { header.length } else { BLOCK_BYTES })
+            ..TcpPlan::new(block(header))
         }),
     };
     let end = match header.amount {
@@ -88,6 +89,15 @@ pub(super) fn plan(asked: &Asked, options: &Options) -> TestPlan {
     };
     let (window, dscp, interval) = (sockets.window, sockets.dscp, options.interval);
     TestPlan { direction, end, interval, window, dscp, ..TestPlan::new(traffic) }
+}
+
+/// Bytes of a block: what the client names, and no fewer than say when it was written, where it asks for that.
+fn block(header: &Header) -> u32 {
+    match (header.length, header.began_ns) {
+        (0, _) => BLOCK_BYTES,
+        (length, Some(_)) => length.max(BURST_BYTES as u32),
+        (length, None) => length,
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +137,15 @@ mod tests {
         for (reverse, end) in [(true, End::Bytes(7)), (false, End::Time(options.max_duration))] {
             let header = Header { reverse, amount: Some(Amount::Bytes(7)), ..Header::default() };
             assert_eq!(plan(&asked(Transport::Tcp, header), &options).end, end);
+        }
+        // A block has room for its time.
+        for (length, began_ns, bytes) in
+            [(0, None, BLOCK_BYTES), (50, None, 50), (50, Some(0), 92), (500, Some(0), 500)]
+        {
+            let header = Header { length, began_ns, reverse: true, ..Header::default() };
+            let plan = plan(&asked(Transport::Tcp, header), &options);
+            let Traffic::Tcp(tcp) = &plan.traffic else { panic!("{plan:?}") };
+            assert_eq!(tcp.block, bytes);
         }
         let year = Header { amount: Some(Amount::Time(u32::MAX)), ..Header::default() };
         let year = plan(&asked(Transport::Tcp, year), &options);
