@@ -200,10 +200,12 @@ pub struct OneWayDelay {
 
 /// One-way delay of datagrams, or of blocks over TCP from the write to when their last byte was read, from the sender's wall
 /// clock to the receiver's. What these clocks differ by is in it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WallClockDelay {
-    /// Values behind it.
-    pub count: u64,
+    /// Values behind it; absent where a peer reported it, which counts what ends a stream as well, and fewer than there
+    /// were where its sums would be too large.
+    pub count: Option<u64>,
     /// Least.
     pub min: f64,
     /// Mean.

@@ -867,12 +867,7 @@ class Verdict(TypedDict):
     limit: Limit
 
 
-class WallClockDelay(TypedDict):
-    """One-way delay of datagrams, or of blocks over TCP from the write to when their last byte was read, from the sender's wall
-    clock to the receiver's. What these clocks differ by is in it."""
-
-    # Values behind it.
-    count: int
+class _WallClockDelay(TypedDict):
     # Standard deviation.
     deviation: float
     # Largest.
@@ -881,6 +876,15 @@ class WallClockDelay(TypedDict):
     mean: float
     # Least.
     min: float
+
+
+class WallClockDelay(_WallClockDelay, total=False):
+    """One-way delay of datagrams, or of blocks over TCP from the write to when their last byte was read, from the sender's wall
+    clock to the receiver's. What these clocks differ by is in it."""
+
+    # Values behind it; absent where a peer reported it, which counts what ends a stream as well, and fewer than there
+    # were where its sums would be too large.
+    count: int | None
 
 
 class WindowGranted(TypedDict, total=False):

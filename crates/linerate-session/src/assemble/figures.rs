@@ -286,7 +286,7 @@ pub(super) fn only_counts(figures: &mut ReceiverFigures, counts: &RecvCounts) {
 pub fn wall_clock_delay(trips: Trips) -> WallClockDelay {
     let seconds = |ns: i64| ns as f64 / 1e9;
     WallClockDelay {
-        count: trips.count,
+        count: Some(trips.count),
         min: seconds(trips.least_ns),
         mean: seconds(trips.mean_ns),
         max: seconds(trips.most_ns),

@@ -2,7 +2,7 @@
 
 use linerate_model::plan::Way;
 use linerate_model::record::{
-    LossRuns, OneWayDelay, PacingFigures, ReceiverFigures, SenderFigures,
+    LossRuns, OneWayDelay, PacingFigures, ReceiverFigures, SenderFigures, WallClockDelay,
 };
 use linerate_model::sample::{
     DelayQuantiles, RecvCounts, RecvReport, SendCounts, SendReport, ThreadUse, Trips,
@@ -125,7 +125,10 @@ pub(super) fn full_receiver(
     figures.delay_variation_s = variation.map(|q| quantiles(&q, reports.len()));
     figures.one_way_delay_s = one_way_delay(outcome, way, &reports);
     let trips = reports.iter().filter_map(|r| r.trips).reduce(Trips::and);
-    figures.wall_clock_delay_s = trips.map(wall_clock_delay);
+    figures.wall_clock_delay_s = trips.map(wall_clock_delay).map(|delay| WallClockDelay {
+        count: delay.count.filter(|_| !outcome.receiver_is_brief(way)),
+        ..delay
+    });
     figures.reorder_extent_max = reports.iter().filter_map(|r| r.reorder_extent_max).max();
     // A peer may report any number.
     figures.overdue = reports

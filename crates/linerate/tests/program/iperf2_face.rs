@@ -395,13 +395,15 @@ fn trip_times_are_delays_at_whichever_end_receives() {
 #[test]
 fn trip_times_are_of_all_that_came() {
     let _alone = alone();
-    for (args, values, doubt) in [("-u -n 100000 -b 8M -l 1000", 100, "delay"), ("-n 1M -R", 8, "")]
+    // What a server reports it counts in its own way; its log has the number (`iperf2.rs`).
+    for (args, values, doubt) in
+        [("-u -n 100000 -b 8M -l 1000", None, "delay"), ("-n 1M -R", Some(8), "")]
     {
         let server = Server::start(Ours, if args.contains("-u") { "-u" } else { "" });
         let text = client(Ours, server.2, &format!("{args} --trip-times --json"));
         let record: serde_json::Value = serde_json::from_str(&text).expect("a record");
         let delay = &record["totals"]["receiver"]["wall_clock_delay_s"];
-        assert_eq!(delay["count"], values, "{args}: {delay} {text}");
+        assert_eq!(delay["count"].as_u64(), values, "{args}: {delay} {text}");
         let at = |name: &str| delay[name].as_f64().expect("a number");
         assert!(0.0 <= at("min") && at("min") <= at("mean") && at("mean") <= at("max"), "{delay}");
         assert!(doubt.is_empty() || !record["doubts"].to_string().contains(doubt), "{text}");
