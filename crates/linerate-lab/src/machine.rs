@@ -16,7 +16,7 @@ use crate::tool::run;
 /// A boot takes 3 s on an idle host, and two minutes beside a dozen busy processes on two cores.
 const BOOT: Duration = Duration::from_secs(600);
 /// All that qemu can, but for what it is slow at where nothing of it is the host's: copies byte by byte, and wide registers.
-/// Programs and the kernel find other ways; a boot costs a quarter less.
+/// Programs and the kernel find other ways: the campaign of `./test` took 107 and 124 CPU seconds without this, 84 to 89 with it.
 const CPU: &str = "max,erms=off,fsrm=off,avx=off,avx2=off";
 /// For commands whose caller names no limit.
 const COMMAND: Duration = Duration::from_secs(180);

@@ -7,7 +7,6 @@ pub(crate) use linerate_dialect::ending::Early;
 use linerate_model::plan::{Dialect, TestPlan, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport, Trips};
 use linerate_model::served::{Outcome, ServedReceived, ServedResult, ServedSent, ServedTest};
-
 use linerate_session::assemble::wall_clock_delay;
 
 use crate::data::Report;
