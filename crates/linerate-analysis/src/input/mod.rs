@@ -10,6 +10,8 @@ mod summary;
 
 use std::fmt;
 
+use linerate_model::clean::clean;
+
 use crate::metric::Metric;
 use crate::set::{Boots, Data, Set};
 
@@ -49,6 +51,13 @@ pub enum BootRule {
     Ignore,
 }
 
+impl BootRule {
+    /// Whether it matters what a file says of them.
+    pub(crate) fn are_of_file(&self) -> bool {
+        matches!(self, Self::Auto | Self::Column(_))
+    }
+}
+
 /// Why a file gives no set. Says where, what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
@@ -65,8 +74,10 @@ pub struct InputError {
 }
 
 impl InputError {
+    /// What it quotes of the file is made harmless for a terminal.
     pub(crate) fn new(file: &str, what: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line: None, column: None, what: what.into(), hint: None }
+        let (file, what) = (clean(file).into_owned(), clean(&what.into()).into_owned());
+        Self { file, line: None, column: None, what, hint: None }
     }
 
     pub(crate) fn at(mut self, line: usize, column: Option<usize>) -> Self {
@@ -156,6 +167,7 @@ pub fn labelled(
         }
         let known: Vec<String> = own.iter().filter_map(|r| r.boot.clone()).collect();
         let boots = match known.len() {
+            _ if !options.boots.are_of_file() => None,
             0 => None,
             n if n == own.len() => Some(Boots::of_labels(known, true)),
             n => {
@@ -181,7 +193,8 @@ pub fn label(file: &str) -> String {
     bare.filter(|b| !b.is_empty()).unwrap_or(name).to_owned()
 }
 
-/// Builds a set of values and applies the rule for boots.
+/// Builds a set of values and applies the rule for boots. Its texts are of whoever wrote the file, and become harmless for
+/// a terminal.
 fn finish(
     file: &str,
     values: Vec<f64>,
@@ -211,7 +224,13 @@ fn finish(
         }
         BootRule::Auto | BootRule::Column(_) => found,
     };
-    Ok(Set { label: label(file), unit, data: Data::Runs { values: values.into(), boots }, notes })
+    let boots = boots.map(|boots| {
+        let labels = boots.labels.iter().map(|label| clean(label).into_owned()).collect();
+        Boots { labels, ..boots }
+    });
+    let (label, unit) = (label(file), unit.map(|unit| clean(&unit).into_owned()));
+    let label = clean(&label).into_owned();
+    Ok(Set { label, unit, data: Data::Runs { values: values.into(), boots }, notes })
 }
 
 fn boots_of_size(file: &str, n: usize, size: usize) -> Result<Boots, InputError> {
@@ -253,6 +272,78 @@ mod tests {
         assert_eq!((v, b.unwrap().of), (vec![4.0, 5.0, 6.0], vec![0, 0, 1]));
         // A header with a boot column needs no option at all.
         assert_eq!(values("boot rate\n1 4\n1 5\n2 6\n", &auto).0, [4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn an_empty_cell_keeps_its_place() {
+        let rate = ReadOptions { column: Some("rate".into()), ..ReadOptions::default() };
+        let loss = ReadOptions { column: Some("loss".into()), ..ReadOptions::default() };
+        let csv = "set,rate,loss\n,941,0\n\"a, b\",940,0.5\nx , 939,1,\n";
+        assert_eq!(values(csv, &rate).0, [941.0, 940.0, 939.0]);
+        assert_eq!(values(csv, &loss).0, [0.0, 0.5, 1.0]);
+        assert_eq!(values("set;rate\n;4\n;5\n;6\n", &rate).0, [4.0, 5.0, 6.0]);
+        let got = error("rate,loss\n941,0\n,0.4\n", &rate);
+        assert!(got.contains("line 3, column 1: expected a number, found nothing"), "{got}");
+        // A decimal comma is no column.
+        let got = error("1,5;2\n", &ReadOptions::default());
+        assert!(got.contains("expected a number, found `1,5`"), "{got}");
+        let boots = ReadOptions { boots: BootRule::Column("boot".into()), ..rate };
+        let got = error("boot,rate\n1,4\n,5\n", &boots);
+        assert!(got.contains("line 3, column 1: the boot is missing"), "{got}");
+    }
+
+    #[test]
+    fn without_a_header_the_first_column_that_is_no_boot_has_the_values() {
+        let first = ReadOptions { boots: BootRule::Column("1".into()), ..ReadOptions::default() };
+        let (found, boots) = values("1 941\n1 943\n2 950\n", &first);
+        assert_eq!((found, boots.unwrap().of), (vec![941.0, 943.0, 950.0], vec![0, 0, 1]));
+        let same = ReadOptions { column: Some("1".into()), ..first };
+        let got = error("1 941\n1 943\n2 950\n", &same);
+        assert!(got.contains("this column holds boots, no values"), "{got}");
+        let none = ReadOptions { column: Some("0".into()), ..ReadOptions::default() };
+        assert!(error("1\n2\n3\n", &none).contains("there is no column 0"));
+    }
+
+    #[test]
+    fn what_a_hint_says_of_boots_helps() {
+        let ignore = ReadOptions { boots: BootRule::Ignore, ..ReadOptions::default() };
+        let size = ReadOptions { boots: BootRule::Size(2), ..ReadOptions::default() };
+        let record = |boot: &str| {
+            format!(
+                r#"{{"client":{{"{boot}":"a"}},"totals":{{"receiver":{{"bits_per_second":5}}}}}}"#
+            )
+        };
+        let records = [record("boot_id"), record("boot_id"), record("x"), record("x")].concat();
+        let late = "1\n2\n# boot 1\n3\n4\n";
+        for text in [late, records.as_str()] {
+            assert!(error(text, &ReadOptions::default()).contains("boot"), "{text}");
+            assert_eq!(values(text, &ignore).1, None);
+            assert_eq!(values(text, &size).1.unwrap().of, [0, 0, 1, 1]);
+        }
+        let runs = ["a", ""].map(|boot| LabelledRun {
+            label: "l".into(),
+            boot: Some(boot.to_owned()).filter(|b| !b.is_empty()),
+            value: 1.0,
+            unit: None,
+        });
+        let runs = [runs.clone(), runs].concat();
+        let auto = ReadOptions::default();
+        let sets = |options| labelled("s", &["l".into()], &runs, options);
+        assert!(sets(&auto).is_err());
+        assert_eq!(sets(&ignore).unwrap()[0].boots(), None);
+    }
+
+    #[test]
+    fn a_file_steers_no_terminal() {
+        let record =
+            r#"{"label":"x\u001b]0;y\u0007\nz","totals":{"receiver":{"bits_per_second":5}}}"#;
+        let set = &read("r.json", record.repeat(3).as_bytes(), &ReadOptions::default()).unwrap()[0];
+        assert_eq!(set.label, "x]0;y z");
+        let (_, boots) = values("# boot a\u{9b}2J\n1\n2\n3\n", &ReadOptions::default());
+        assert_eq!(boots.unwrap().labels, ["a2J"]);
+        let got =
+            error("{\"start\":{},\"end\":{},\"error\":\"a\\u001b[2Jb\"}", &ReadOptions::default());
+        assert!(got.contains("this run failed: a[2Jb"), "{got:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! linerate records (format 1; one, a list, or one a line) and iperf3 `-J` documents. Each is one
 //! run of the set. The boot of a record is that of both hosts together.
 
+use linerate_model::clean::clean;
 use serde_json::Value;
 
 use super::{Boots, InputError, ReadOptions, Set, finish, in_range};
@@ -49,7 +50,7 @@ pub(super) fn read(
     let known = boots.iter().flatten().count();
     let boots = if known == boots.len() && known > 0 {
         Some(Boots::of_labels(boots.into_iter().flatten(), true))
-    } else if known == 0 {
+    } else if known == 0 || !options.boots.are_of_file() {
         None
     } else {
         let first = boots.iter().position(Option::is_none).unwrap_or(0) + 1;
@@ -70,7 +71,7 @@ pub(super) fn read(
     let labels: Vec<Option<String>> = runs.iter().filter(is_run).map(whole).map(given).collect();
     let own = labels.first().cloned().flatten().filter(|_| labels.windows(2).all(|w| w[0] == w[1]));
     finish(file, values, unit, boots, options, notes).map(|mut set| {
-        set.label = own.unwrap_or(set.label);
+        set.label = own.map_or(set.label, |own| clean(&own).into_owned());
         vec![set]
     })
 }
@@ -139,6 +140,14 @@ mod tests {
         let set =
             &read("i.json", [one; 3].concat().as_bytes(), &ReadOptions::default()).unwrap()[0];
         assert_eq!(set.values(), [5e8; 3]);
+        // One sum, of what was sent: the report says the same of it.
+        let older = r#"{"start":{},"end":{"sum":{"bits_per_second":1e9,"lost_percent":50.0}}}"#;
+        let read_as = |metric: &str| {
+            let options = ReadOptions { metric: Some(metric.into()), ..ReadOptions::default() };
+            read("o.json", [older; 3].concat().as_bytes(), &options).unwrap().remove(0)
+        };
+        assert_eq!(read_as("received_bps").values(), [5e8; 3]);
+        assert_eq!(read_as("sent_bps").values(), [1e9; 3]);
         let jitter = ReadOptions { metric: Some("jitter".into()), ..ReadOptions::default() };
         let set = &read("i.json", [one; 3].concat().as_bytes(), &jitter).unwrap()[0];
         assert_eq!(set.values(), [5e-4; 3]);

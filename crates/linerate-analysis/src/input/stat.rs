@@ -1,4 +1,5 @@
-//! `.stat` files: one run a line, fields parted by white space, commas or semicolons.
+//! `.stat` files: one run a line. Fields are parted by semicolons where a line has one, else by commas, else by white
+//! space; between two commas may be an empty one, as in CSV, and text in double quotes is one field.
 //!
 //! `#` starts a comment; `# boot NAME` begins a boot, `# unit: NAME` gives the unit. A first line
 //! without any number is a header; a column of it called `boot` holds the boot and never the values. Behind
@@ -27,12 +28,7 @@ pub(super) fn read(
         unit: None,
         stated: None,
     };
-    if let Some(column) = &options.column {
-        reader.value_field = number_of_field(column).unwrap_or(0);
-    }
-    if let BootRule::Column(column) = &options.boots {
-        reader.boot_field = number_of_field(column);
-    }
+    reader.choose_fields()?;
     // A guess at the count: doubling a vector of millions would hold it one and a half times.
     reader.values.reserve_exact(memchr::memchr_iter(b'\n', bytes).count() + 1);
     let mut start = 0;
@@ -60,6 +56,41 @@ pub(super) fn read(
         reader.line(index, text)?;
     }
     reader.finish()
+}
+
+/// The fields of a line.
+struct Fields<'t> {
+    left: Option<&'t str>,
+    /// `None`: any white space.
+    mark: Option<char>,
+}
+
+impl<'t> Fields<'t> {
+    fn of(line: &'t str) -> Self {
+        let mark = [';', ','].into_iter().find(|mark| line.contains(*mark));
+        Self { left: Some(line.trim()), mark }
+    }
+}
+
+impl<'t> Iterator for Fields<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
+        let left = self.left?;
+        let Some(mark) = self.mark else {
+            let (field, rest) = left.split_once(char::is_whitespace).unwrap_or((left, ""));
+            self.left = Some(rest.trim_start());
+            return Some(field).filter(|field| !field.is_empty());
+        };
+        let quoted = left.strip_prefix('"').and_then(|text| text.split_once('"'));
+        let (field, rest) = quoted.unwrap_or(("", left));
+        let (more, rest) = match rest.split_once(mark) {
+            Some((more, rest)) => (more, Some(rest.trim_start())),
+            None => (rest, None),
+        };
+        self.left = rest;
+        Some(if quoted.is_some() { field } else { more.trim_end() })
+    }
 }
 
 fn number_of_field(column: &str) -> Option<usize> {
@@ -97,6 +128,29 @@ impl Reader<'_> {
             && self.boot.is_none()
     }
 
+    /// As far as the options tell, without a header.
+    fn choose_fields(&mut self) -> Result<(), InputError> {
+        if let BootRule::Column(column) = &self.options.boots {
+            self.boot_field = number_of_field(column);
+        }
+        let Some(column) = &self.options.column else {
+            // The first that is not the boot.
+            self.value_field = usize::from(self.boot_field == Some(0));
+            return Ok(());
+        };
+        let field = number_of_field(column);
+        let wrong = match column.parse::<usize>() {
+            Ok(0) => "there is no column 0",
+            Ok(_) if field == self.boot_field => "this column holds boots, no values",
+            _ => {
+                self.value_field = field.unwrap_or(0);
+                return Ok(());
+            }
+        };
+        let hint = "--column takes the column with the values, counted from 1";
+        Err(InputError::new(self.file, wrong).hint(hint))
+    }
+
     fn fail(&self, line: usize, field: Option<usize>, what: String) -> InputError {
         InputError::new(self.file, what).at(line, field.map(|f| f + 1))
     }
@@ -107,8 +161,7 @@ impl Reader<'_> {
             self.comment(number, comment.trim())?;
             return Ok(());
         }
-        let apart = |c: char| c.is_whitespace() || c == ',' || c == ';';
-        let fields = data.split(apart).filter(|f| !f.is_empty());
+        let fields = Fields::of(data);
         if !std::mem::replace(&mut self.started, true) {
             let fields: Vec<&str> = fields.collect();
             let bare = |f: &&str| parse_c_double(f.as_bytes()).1 == 0;
@@ -131,8 +184,7 @@ impl Reader<'_> {
             self.stated = Some(unit.trim().to_owned());
         }
         if !self.started {
-            let apart = |c: char| c.is_whitespace() || c == ',' || c == ';';
-            let words: Vec<&str> = text.split(apart).filter(|w| !w.is_empty()).collect();
+            let words: Vec<&str> = Fields::of(text).collect();
             let is_name = |w: &&str| parse_c_double(w.as_bytes()).1 == 0;
             let has_boot = words.iter().any(|w| w.eq_ignore_ascii_case("boot"));
             if words.len() > 1 && has_boot && words.iter().all(is_name) {
@@ -143,6 +195,9 @@ impl Reader<'_> {
         let Some(name) = rest.map(|r| r.trim_start_matches(':').trim()) else { return Ok(()) };
         if name.is_empty() {
             return Err(self.fail(number, None, "expected the boot's name after `# boot`".into()));
+        }
+        if !self.options.boots.are_of_file() {
+            return Ok(());
         }
         if let Some(line) = self.first_without_boot {
             return Err(self.missing_boot(line, None));
@@ -211,7 +266,8 @@ impl Reader<'_> {
         let (value, length) = parse_c_double(field.as_bytes());
         let at = Some(self.value_field);
         if length == 0 {
-            return Err(self.fail(number, at, format!("expected a number, found `{field}`")));
+            let found = if field.is_empty() { "nothing".into() } else { format!("`{field}`") };
+            return Err(self.fail(number, at, format!("expected a number, found {found}")));
         }
         let unit = field.get(length..).unwrap_or_default();
         if !unit.is_empty() && !unit.starts_with(|c: char| c.is_alphabetic() || c == '%') {
@@ -229,6 +285,7 @@ impl Reader<'_> {
         self.check_unit(number, unit)?;
         self.values.push(value);
         if let Some(column) = self.boot_field {
+            let boot = boot.filter(|boot| !boot.is_empty());
             let Some(boot) = boot else { return Err(self.missing_boot(number, Some(column))) };
             self.boots.push(boot.to_owned());
         } else if let Some(boot) = &self.boot {

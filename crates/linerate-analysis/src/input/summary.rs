@@ -1,6 +1,7 @@
 //! Printed tables: one set a row, `N average sd [label]`, or a row as ministat prints it (mark, N,
 //! least, largest, median, average, sd [label]).
 
+use linerate_model::clean::clean;
 use linerate_stats::offline::summary::Moments;
 
 use super::{Data, InputError, Set};
@@ -44,7 +45,7 @@ pub(super) fn read(file: &str, bytes: &[u8]) -> Result<Vec<Set>, InputError> {
         }
         let rest = fields.get(used..).unwrap_or_default().join(" ");
         let label = match mark {
-            _ if !rest.is_empty() => rest,
+            _ if !rest.is_empty() => clean(&rest).into_owned(),
             Some(mark) => mark,
             None => format!("row {}", sets.len() + 1),
         };
