@@ -1,6 +1,6 @@
 //! Several comparisons with one baseline: p values and intervals that hold together.
 
-use linerate_stats::offline::fieller::{RatioInterval, ratio_with_factor};
+use linerate_stats::offline::fieller::ratio_with_factor;
 use linerate_stats::offline::summary::Moments;
 use linerate_stats::offline::welch::{Difference, bartlett};
 use linerate_stats::offline::{distribution, dunnett, holm, tost};
@@ -100,25 +100,41 @@ fn widen(comparison: &mut Comparison, sets: &[SetFigures], factor: f64) {
     comparison.half_width = Some(factor * d.standard_error);
     let (Some(base), Some(set)) = (sets.first(), sets.get(comparison.set)) else { return };
     let (base_mean, set_mean) = means(base, set, comparison.basis);
-    let errors = match comparison.basis {
-        Basis::Boots => base.units.zip(set.units).map(|(x, y)| {
-            // The pooled and the Welch form share the standard error of the difference.
-            let (vx, vy) = (x.variance / x.n, y.variance / y.n);
-            let scale = d.standard_error * d.standard_error / (vx + vy);
-            if scale.is_finite() { (vx * scale, vy * scale) } else { (vx, vy) }
-        }),
-        Basis::Runs | Basis::WithinBoots => {
-            Some((base.all.variance / base.all.n, set.all.variance / set.all.n))
+    comparison.ratio_interval = comparison.squared_errors.and_then(|(vb, vs)| {
+        ratio_with_factor((base_mean, vb), (set_mean, vs), comparison.covariance, factor)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compare::{Options, compare};
+    use crate::set::{Boots, Data, Set};
+
+    fn set(label: &str, means: [f64; 3]) -> Set {
+        let boots = Boots::of_labels(["a", "b", "c"].map(str::to_owned), true);
+        let data = Data::Runs { values: means.to_vec().into(), boots: Some(boots) };
+        Set { label: label.to_owned(), unit: None, data, notes: Vec::new() }
+    }
+
+    /// What the error of the baseline explains of a ratio widens it no more with a third set than without.
+    #[test]
+    fn a_pairs_ratio_is_fiellers_beside_other_sets_too() {
+        let sets = [
+            set("base", [100.0, 110.0, 120.0]),
+            set("threefold", [300.0, 330.0, 360.0]),
+            set("other", [200.0, 212.0, 231.0]),
+        ];
+        for sets in [&sets[..2], &sets[..]] {
+            let analysis = compare(sets, &Options::default()).unwrap();
+            let ratio = analysis.comparisons[0].ratio_ci.as_ref().unwrap();
+            assert!((ratio.low - 3.0).abs() < 1e-6 && (ratio.high - 3.0).abs() < 1e-6, "{ratio:?}");
         }
-        // A pair's covariance is in the interval already; widened on the scale of the estimate.
-        Basis::PairedBoots | Basis::PairedRuns => None,
-    };
-    comparison.ratio_interval = match errors {
-        Some((vb, vs)) => ratio_with_factor((base_mean, vb), (set_mean, vs), 0.0, factor),
-        None if base_mean != 0.0 => {
-            let (r, half) = (set_mean / base_mean, (factor * d.standard_error / base_mean).abs());
-            Some(RatioInterval::Bounded { low: r - half, high: r + half })
-        }
-        None => Some(RatioInterval::Unbounded),
-    };
+        let wider = compare(&sets, &Options::default()).unwrap();
+        let ratio = |analysis: &crate::compare::Analysis, at: usize| {
+            let ci = analysis.comparisons[at].ratio_ci.unwrap();
+            ci.high - ci.low
+        };
+        let alone = compare(&[sets[0].clone(), sets[2].clone()], &Options::default()).unwrap();
+        assert!(ratio(&wider, 1) > ratio(&alone, 0));
+    }
 }

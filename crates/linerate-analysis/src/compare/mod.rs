@@ -176,6 +176,12 @@ pub struct Comparison {
     /// Of the ratio.
     #[serde(skip)]
     ratio_interval: Option<RatioInterval>,
+    /// Squared standard errors of the baseline's mean and of the set's …
+    #[serde(skip)]
+    squared_errors: Option<(f64, f64)>,
+    /// … and the covariance of the two, 0 unless they are paired.
+    #[serde(skip)]
+    covariance: f64,
     /// Mean less the baseline's.
     pub difference: Option<f64>,
     /// Its interval, simultaneous when several sets are compared.

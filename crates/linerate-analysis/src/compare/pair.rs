@@ -183,6 +183,8 @@ pub(super) fn compare(
         estimate: difference,
         half_width: factor.zip(difference).map(|(t, d)| t * d.standard_error),
         ratio_interval: factor.and_then(interval),
+        squared_errors,
+        covariance,
         difference: None,
         ci: None,
         ratio: (base_mean != 0.0).then(|| set_mean / base_mean).filter(|r| r.is_finite()),
