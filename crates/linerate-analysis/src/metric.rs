@@ -17,6 +17,7 @@ use linerate_model::record::{
 use serde_json::Value;
 
 use self::Better::{Higher, Lower};
+use crate::results::iperf3;
 
 /// One figure.
 #[derive(Debug)]
@@ -185,8 +186,14 @@ impl Metric {
         if !of_iperf3 {
             return self.of_totals(run.get("totals")?);
         }
-        let number = self.iperf3.iter().find_map(|place| run.pointer(place))?;
-        number.as_f64().map(|x| x * self.iperf3_scale)
+        let found = self.iperf3.iter().find_map(|place| Some((*place, run.pointer(place)?)));
+        let (place, number) = found?;
+        let number = number.as_f64()? * self.iperf3_scale;
+        // The one sum of an older document of UDP is of what was sent.
+        if self.place == RECEIVED && place == ONE_SUM {
+            return Some(number * iperf3::arrived(run.pointer("/end/sum")?)?);
+        }
+        Some(number)
     }
 }
 
@@ -210,18 +217,22 @@ const fn metric(
     }
 }
 
+const RECEIVED: &str = "/receiver/bits_per_second";
+/// Of a document with a sum of both ends together.
+const ONE_SUM: &str = "/end/sum/bits_per_second";
+
 /// The list; the first is [`DEFAULT`].
 pub const METRICS: &[Metric] = &[
-    metric(("received_bps", "bit/s", Higher), "payload that arrived", "/receiver/bits_per_second")
+    metric(("received_bps", "bit/s", Higher), "payload that arrived", RECEIVED)
         .column("received_bps")
-        .iperf3(&["/end/sum_received/bits_per_second", "/end/sum/bits_per_second"], 1.0),
+        .iperf3(&["/end/sum_received/bits_per_second", ONE_SUM], 1.0),
     metric(
         ("sent_bps", "bit/s", Higher),
         "payload that the sender's kernel took",
         "/sender/bits_per_second",
     )
     .column("sent_bps")
-    .iperf3(&["/end/sum_sent/bits_per_second", "/end/sum/bits_per_second"], 1.0),
+    .iperf3(&["/end/sum_sent/bits_per_second", ONE_SUM], 1.0),
     metric(
         ("loss", "%", Lower),
         "datagrams that did not arrive, of those sent",

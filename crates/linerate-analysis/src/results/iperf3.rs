@@ -137,12 +137,16 @@ fn pair(sent: &Value, received: &Value) -> Pair {
     Pair { sender: sender(sent), receiver: receiver(received) }
 }
 
+/// Share of what the one sum of an older UDP document says that arrived.
+pub(crate) fn arrived(sum: &Value) -> Option<f64> {
+    sum["lost_percent"].as_f64().map(|percent| 1.0 - percent / 100.0)
+}
+
 /// The one sum of an older UDP document: bytes sent, and how many datagrams did not arrive.
 fn one_sum(sum: &Value) -> Figures {
-    let share = sum["lost_percent"].as_f64().map(|p| p / 100.0);
-    let receiver = receiver(sum).zip(share).map(|(receiver, lost)| ReceiverFigures {
-        bits_per_second: receiver.bits_per_second * (1.0 - lost),
-        bytes: (receiver.bytes as f64 * (1.0 - lost)) as u64,
+    let receiver = receiver(sum).zip(arrived(sum)).map(|(receiver, arrived)| ReceiverFigures {
+        bits_per_second: receiver.bits_per_second * arrived,
+        bytes: (receiver.bytes as f64 * arrived) as u64,
         ..receiver
     });
     Figures { sender: sender(sum), receiver, ..Figures::default() }
