@@ -3,7 +3,7 @@
 
 pub mod campaign;
 mod documents;
-mod iperf3;
+pub(crate) mod iperf3;
 mod plain;
 
 pub use crate::runs::{SetOfRuns, SetRun, SetsOfRuns};
@@ -79,11 +79,20 @@ impl Input {
     }
 
     /// Adds the runs of one setting, from a file of its own. The first is the baseline of those that
-    /// follow, as `linerate compare` has it.
-    fn setting(&mut self, file: &str, set: SetOfRuns) {
+    /// follow, as `linerate compare` has it. Each has a name of its own: of two files of one name in two folders the second
+    /// gets its path.
+    fn setting(&mut self, file: &str, mut set: SetOfRuns) {
         let known = self.compared.and_then(|i| self.items.get_mut(i));
         match known.map(|item| &mut item.what) {
-            Some(What::Sets(sets)) => sets.sets.push(set),
+            Some(What::Sets(sets)) => {
+                let taken = |label: &str| sets.sets.iter().any(|s| s.label == label);
+                if taken(&set.label) {
+                    let number = sets.sets.len() + 1;
+                    let more = [file.to_owned(), format!("{file} ({number})")];
+                    set.label = more.into_iter().find(|l| !taken(l)).unwrap_or(set.label);
+                }
+                sets.sets.push(set);
+            }
             _ => {
                 self.compared = Some(self.items.len());
                 let sets = vec![set];
@@ -100,5 +109,21 @@ impl Input {
     /// Adds a search, as its log has it.
     pub fn search(&mut self, source: &str, document: SearchDocument) {
         self.items.push(Item { source: source.to_owned(), what: What::Search(Box::new(document)) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_files_of_one_name_are_told_apart() {
+        let mut input = Input::default();
+        for file in ["old/tcp.stat", "new/tcp.stat", "new/tcp.stat"] {
+            input.read(file, b"1\n2\n3\n");
+        }
+        let [Item { what: What::Sets(sets), .. }] = &input.items[..] else { panic!("{input:?}") };
+        let labels: Vec<&str> = sets.sets.iter().map(|s| s.label.as_str()).collect();
+        assert_eq!(labels, ["tcp", "new/tcp.stat", "new/tcp.stat (3)"]);
     }
 }

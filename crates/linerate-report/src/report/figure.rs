@@ -1,5 +1,6 @@
 //! Every figure by its name, and one of them as a picture of slide size.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::view::{Figure, View};
@@ -26,12 +27,14 @@ impl View {
     /// begin with the run where there are several.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut figures: Vec<(String, &Figure)> = Vec::new();
+        let mut taken = HashSet::new();
         let mut add = |of: String, figure| {
             let name = name(&format!("{of}{}", Figure::words(figure).0));
-            let taken = |name: &str| figures.iter().any(|(n, _)| n == name);
             let more = (2..).map(|n: u32| format!("{name}-{n}"));
-            let free = std::iter::once(name.clone()).chain(more).find(|n| !taken(n));
-            figures.push((free.unwrap_or(name), figure));
+            let free = std::iter::once(name.clone()).chain(more).find(|n| !taken.contains(n));
+            let name = free.unwrap_or(name);
+            taken.insert(name.clone());
+            figures.push((name, figure));
         };
         for figure in self.sections.iter().flat_map(|s| &s.figures) {
             add(String::new(), figure);

@@ -68,7 +68,7 @@ pub struct ReportArgs {
 
 /// Runs the command.
 pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
-    let mut outputs = outputs(args)?;
+    let outputs = outputs(args)?;
     let input = read(args)?;
     let view = View::new(&input, &command(args));
     if let Some(figure) = &args.figure
@@ -76,28 +76,35 @@ pub fn run(args: &ReportArgs) -> Result<Exit, ErrorRecord> {
     {
         return Err(no_such_figure(&view, figure));
     }
-    outputs.extend(pictures(args, &view)?);
+    let pictures = pictures(args, &view)?;
     for damage in view.problems.iter().filter(|_| args.skip_damaged) {
         say(&format!("left out: {damage}\n"));
     }
     // A form that fails is reported when the others are safe.
     let mut failed = None;
-    for output in &mut outputs {
-        let figure = output.figure.clone().or_else(|| args.figure.clone());
-        let look = Look { dark: args.dark, figure: figure.filter(|_| output.format.picture) };
-        let done = (output.format.render)(&view, &look)
-            .map_err(|why| failure(format!("cannot make {}", output.name()), why, &[]))
-            .and_then(|bytes| output.write(&bytes).map(|()| bytes.len()));
-        match done {
-            Ok(size) if !output.is_stdout() => {
-                let size = number::bytes(size as u64);
-                say(&format!("{}: {}, {size}\n", output.name(), view.title));
-            }
-            Ok(_) => {}
-            Err(error) => failed = Some(error),
-        }
+    for output in outputs {
+        failed = write(args, &view, output).err().or(failed);
+    }
+    for Picture { path, format, figure } in pictures {
+        let done = output(&path, Some(format), args.force)
+            .and_then(|plain| write(args, &view, Output { figure: Some(figure), ..plain }));
+        failed = done.err().or(failed);
     }
     failed.map_or(Ok(Exit::Complete), Err)
+}
+
+/// Makes one form, puts it in its place and says so.
+fn write(args: &ReportArgs, view: &View, mut output: Output) -> Result<(), ErrorRecord> {
+    let figure = output.figure.clone().or_else(|| args.figure.clone());
+    let look = Look { dark: args.dark, figure: figure.filter(|_| output.format.picture) };
+    let bytes = (output.format.render)(view, &look)
+        .map_err(|why| failure(format!("cannot make {}", output.name()), why, &[]))?;
+    output.write(&bytes)?;
+    if !output.is_stdout() {
+        let size = number::bytes(bytes.len() as u64);
+        say(&format!("{}: {}, {size}\n", output.name(), view.title));
+    }
+    Ok(())
 }
 
 fn no_such_figure(view: &View, figure: &str) -> ErrorRecord {
@@ -110,8 +117,16 @@ fn no_such_figure(view: &View, figure: &str) -> ErrorRecord {
     usage::error(format!("no figure is named `{}`", clean(figure)), why, &hints)
 }
 
-/// Each figure as a file of its own.
-fn pictures(args: &ReportArgs, view: &View) -> Result<Vec<Output>, ErrorRecord> {
+/// A figure that gets a file of its own.
+struct Picture {
+    path: PathBuf,
+    format: &'static Format,
+    figure: String,
+}
+
+/// All of them, once each can be written. Their files are opened one after another: a thousand at once are more than a
+/// process may have.
+fn pictures(args: &ReportArgs, view: &View) -> Result<Vec<Picture>, ErrorRecord> {
     let Some(folder) = &args.figures else { return Ok(Vec::new()) };
     let wanted = args.format.as_deref().unwrap_or("png");
     let Some(format) = format::by_name(wanted).filter(|f| f.picture) else {
@@ -126,15 +141,13 @@ fn pictures(args: &ReportArgs, view: &View) -> Result<Vec<Output>, ErrorRecord> 
         let what = format!("cannot make the directory {}", folder.display());
         failure(what, error.to_string(), &["choose another place with --figures"])
     })?;
-    let figures = view.figures();
-    figures
-        .into_iter()
-        .map(|(name, _)| {
-            let path = folder.join(format!("{name}.{}", format.name));
-            let plain = output(&path, Some(format), args.force)?;
-            Ok(Output { figure: Some(name), ..plain })
-        })
-        .collect()
+    let picture = |(figure, _)| {
+        let path = folder.join(format!("{figure}.{}", format.name));
+        // Its draft is gone with it.
+        output(&path, Some(format), args.force)?;
+        Ok(Picture { path, format, figure })
+    };
+    view.figures().into_iter().map(picture).collect()
 }
 
 /// Whoever does not read standard error misses nothing of the report.
