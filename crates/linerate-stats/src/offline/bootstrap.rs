@@ -137,7 +137,8 @@ pub fn median_difference(base: &mut [f64], set: &mut [f64]) -> Option<f64> {
 }
 
 /// A percentile interval of the mean of nested data by resampling boots, then runs: the second
-/// opinion for ten boots and more. With fewer it is far too narrow and gives `None`.
+/// opinion for ten boots and more. With fewer it is far too narrow and gives `None`, as it does for a set of more than
+/// [`MOST_VALUES`].
 pub fn hierarchical(
     base: &[Vec<f64>],
     set: &[Vec<f64>],
@@ -145,7 +146,9 @@ pub fn hierarchical(
     seed: u64,
 ) -> Option<(f64, f64)> {
     const FEWEST_BOOTS: usize = 10;
-    if base.len() < FEWEST_BOOTS || set.len() < FEWEST_BOOTS {
+    let few = |boots: &[Vec<f64>]| boots.len() < FEWEST_BOOTS;
+    let many = |boots: &[Vec<f64>]| boots.iter().map(Vec::len).sum::<usize>() > MOST_VALUES;
+    if [base, set].into_iter().any(|boots| few(boots) || many(boots)) {
         return None;
     }
     let mut random = Random::new(seed);
@@ -178,6 +181,16 @@ mod tests {
     fn set(seed: u64, n: usize, mean: f64) -> Vec<f64> {
         let mut random = Random::new(seed);
         (0..n).map(|_| mean + random.normal()).collect()
+    }
+
+    #[test]
+    fn what_is_too_slow_to_resample_gives_none() {
+        let boots =
+            |each: usize| -> Vec<Vec<f64>> { (0..10).map(|boot| set(boot, each, 10.0)).collect() };
+        let (few, many) = (boots(10), boots(MOST_VALUES / 10 + 1));
+        assert!(hierarchical(&few, &few, 0.95, 1).is_some());
+        assert_eq!(hierarchical(&few, &many, 0.95, 1), None);
+        assert_eq!(hierarchical(&many, &few, 0.95, 1), None);
     }
 
     #[test]

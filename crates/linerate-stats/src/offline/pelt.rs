@@ -101,9 +101,19 @@ pub enum Course {
     },
 }
 
-/// Classifies a series by its change points.
+/// Points of a course: without a change the search takes their square.
+const MOST_POINTS: usize = 10_000;
+
+/// Classifies a series by its change points; of more than 10,000 values by those of means of neighbours, as few
+/// of them each as leave so many.
 pub fn course(values: &[f64]) -> Course {
-    let changes = mean_changes(values);
+    let block = values.len().div_ceil(MOST_POINTS).max(1);
+    let changes = if block == 1 {
+        mean_changes(values)
+    } else {
+        let means: Vec<f64> = values.chunks(block).filter_map(mean).collect();
+        mean_changes(&means).into_iter().map(|at| at * block).collect()
+    };
     match changes.last() {
         None => Course::Steady,
         Some(last) if (values.len() - last) * 2 >= values.len() => Course::WarmUp { runs: *last },
@@ -147,6 +157,13 @@ mod tests {
         assert!(steady >= 180, "{steady} of 200");
         assert!(mean_changes(&[1.0; 30]).is_empty());
         assert!(mean_changes(&[1.0, 9.0]).is_empty());
+    }
+
+    #[test]
+    fn a_long_series_is_judged_by_means_of_neighbours() {
+        assert_eq!(course(&levels(&[(200_000, 5.0)], 1)), Course::Steady);
+        let warm = course(&levels(&[(40_000, 7.0), (160_000, 5.0)], 2));
+        assert_eq!(warm, Course::WarmUp { runs: 40_000 });
     }
 
     /// Against all segmentations of short series.
