@@ -12,6 +12,7 @@ use linerate_engine::{clock, sys};
 use linerate_model::plan::{TcpPlan, Traffic};
 use linerate_model::sample::{RecvReport, SendReport, TcpSample};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
+use linerate_session::receive_batching::StreamBatching;
 
 use self::blocks::{BlockReporter, Blocks};
 use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait_for_start};
@@ -98,6 +99,8 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
     let outlives = context.streams.habits.streams_outlive;
     let all_came =
         |flow: &BytesIn| outlives && flow.is_complete(context.shared.sent(context.id.stream));
+    let timed = matches!(context.streams.habits.block_report, BlockReport::Times(_));
+    let mut batching = StreamBatching::new(!timed);
     let mut error = None;
     loop {
         if flow.begins_with_test()
@@ -110,6 +113,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
             Ok(bytes) => {
                 let now = clock::monotonic_ns();
                 context.shared.hear(now);
+                context.shared.look_after_peer(now);
                 if flow.on_bytes(bytes as u64, now, &around) {
                     context.shared.add_received_warm(bytes as u64);
                 } else {
@@ -123,6 +127,11 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
                 if context.shared.drained_at(now.saturating_sub(HARD_END_NS)) {
                     error = Some("the stream did not end by itself".to_owned());
                     break;
+                }
+                let is_full = bytes >= tcp.block as usize;
+                let buffer = || sys::receive_buffer(socket);
+                if let Some(until) = batching.after_read(now, bytes as u64, is_full, buffer) {
+                    clock::sleep_until(until);
                 }
             }
             Err(e) if passing(e.kind()) => {

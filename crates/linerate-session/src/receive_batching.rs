@@ -5,7 +5,9 @@
 //! of what a sender at full rate has. A receiver that sleeps for a set time instead costs nobody
 //! anything, and takes what gathered in one call. It is what cards do to their hosts (`ethtool -c`).
 //!
-//! Arrival times are the kernel's, so nothing that is measured changes.
+//! Arrival times of datagrams are the kernel's, so nothing that is measured changes. Of bytes of a stream the reading is all
+//! that is known: they are seen up to one sleep later, which is a thousandth of the shortest stream whose receiver
+//! sleeps.
 
 /// How long a receiver sleeps while messages come quickly.
 const NAP_NS: u64 = 100_000;
@@ -63,6 +65,51 @@ impl ReceiveBatching {
     }
 }
 
+/// A stream's receiver is awake for so long after its first bytes, and so often the size of its buffer is looked at, in
+/// nanoseconds.
+const AWAKE_NS: u64 = 100_000_000;
+
+/// The same for bytes of a stream, whose buffer the kernel lets grow.
+#[derive(Debug)]
+pub struct StreamBatching {
+    sleeps: bool,
+    /// `None` before the first bytes.
+    awake_until_ns: Option<u64>,
+    batching: ReceiveBatching,
+    looks_ns: u64,
+}
+
+impl StreamBatching {
+    /// Before the first bytes. Where single blocks are timed it never sleeps.
+    pub fn new(sleeps: bool) -> Self {
+        let batching = ReceiveBatching::new(0, 0);
+        Self { sleeps, awake_until_ns: None, batching, looks_ns: 0 }
+    }
+
+    /// A read that returned at `now_ns` brought so many bytes, and `is_full` when more may be queued; `buffer` is asked now
+    /// and then for the socket's `SO_RCVBUF`. Returns as [`ReceiveBatching::after_call`] does.
+    #[inline]
+    pub fn after_read(
+        &mut self,
+        now_ns: u64,
+        bytes: u64,
+        is_full: bool,
+        buffer: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        let awake_until_ns =
+            *self.awake_until_ns.get_or_insert_with(|| now_ns.saturating_add(AWAKE_NS));
+        if !self.sleeps || now_ns < awake_until_ns {
+            return None;
+        }
+        if now_ns >= self.looks_ns {
+            self.looks_ns = now_ns.saturating_add(AWAKE_NS);
+            self.batching = ReceiveBatching::new(buffer(), now_ns);
+            return None;
+        }
+        self.batching.after_call(now_ns, 1, bytes, is_full)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +143,29 @@ mod tests {
         let nap = |buffer| ReceiveBatching::new(buffer, 0).after_call(100_000, 100, 6_400, false);
         assert_eq!(nap(1 << 20), Some(200_000));
         assert_eq!(nap(425_984), None);
+    }
+
+    #[test]
+    fn a_streams_receiver_is_awake_at_first_and_knows_its_buffer() {
+        const MS: u64 = 1_000_000;
+        let read = |stream: &mut StreamBatching, now_ns, buffer| {
+            stream.after_read(now_ns, 12_000, false, || buffer)
+        };
+        let mut stream = StreamBatching::new(true);
+        // A stream of less than 100 ms is read as it comes.
+        for at in 0..100 {
+            assert_eq!(read(&mut stream, 5_000 * MS + at * MS, BUFFER), None);
+        }
+        let begun = 5_100 * MS;
+        assert_eq!(read(&mut stream, begun, BUFFER), None, "it looks at its buffer");
+        assert_eq!(read(&mut stream, begun + 10_000, 0), Some(begun + 110_000));
+        assert_eq!(read(&mut stream, begun + 99 * MS, 0), None, "little comes");
+        assert_eq!(read(&mut stream, begun + 100 * MS, 128 << 10), None, "it looks again");
+        assert_eq!(read(&mut stream, begun + 100 * MS + 10_000, 0), None, "too much for it");
+        let mut timed = StreamBatching::new(false);
+        for at in 0..3 {
+            assert_eq!(read(&mut timed, at * 100 * MS + at, BUFFER), None);
+        }
     }
 
     #[test]
