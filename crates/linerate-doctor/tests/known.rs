@@ -9,7 +9,9 @@ use linerate_model::doctor::{
 };
 use linerate_model::host::{HostFacts, NicFacts};
 use linerate_model::record::TestEnd;
-use linerate_model::setting::Setting;
+
+#[path = "known/advice.rs"]
+mod advice;
 
 const FEATURES: &[&str] = &[
     "tx-scatter-gather",
@@ -502,76 +504,6 @@ fn what_is_not_told_is_unknown_with_the_reason_and_never_a_finding() {
 }
 
 #[test]
-fn what_is_undone_is_what_was_there() {
-    let mut host = healthy();
-    host.device.rps = Fact::Known(vec![vec![], vec![2], vec![2]]);
-    let found = judged(&host, 0, 0);
-    let rps = found.findings.iter().find(|f| f.id == "nic.rps-one-core").unwrap();
-    let name = &nic(&mut host).name;
-    let path = format!("/sys/class/net/{name}/queues/rx-$q/rps_cpus");
-    assert_eq!(rps.change, [format!("for q in 1 2; do echo 0 > {path}; done")]);
-    assert_eq!(rps.undo, [format!("for q in 1 2; do echo 4 > {path}; done")]);
-}
-
-/// The commands of a finding, and those that undo it.
-fn commands(host: &HostDetails, gbit: u64, id: &str) -> (String, String) {
-    let finding = judged(host, gbit, 0).findings.into_iter().find(|f| f.id == id).expect(id);
-    (finding.change.join("\n"), finding.undo.join("\n"))
-}
-
-#[test]
-fn interrupts_are_spread_as_the_setting_spreads_them_and_the_masks_come_back() {
-    let mut host = healthy();
-    host.host.cores = Some(6);
-    host.device.interrupts = interrupts(&[0, 1, 2, 3, 4, 5], Some(0));
-    let (change, undo) = commands(&host, 0, "nic.irq-one-core");
-    let spread = linerate_model::setting::Cores::parse("spread 0-5").unwrap();
-    let lines = |core: &dyn Fn(usize) -> String| {
-        let line = |n: usize| format!("echo {} > /proc/irq/{}/smp_affinity_list", core(n), 100 + n);
-        (0..8).map(line).collect::<Vec<_>>().join("; ")
-    };
-    assert_eq!(change, lines(&|n| spread.of_queue(n)[0].to_string()));
-    assert_eq!(undo, lines(&|_| "0-5".to_owned()));
-}
-
-#[test]
-fn each_core_gets_back_the_governor_and_the_idle_states_that_it_had() {
-    let mut host = healthy();
-    let some = |name: &str, cores: std::ops::Range<u32>| Governor {
-        cores: cores.collect(),
-        ..governor(name, "acpi-cpufreq")
-    };
-    host.cpu.governors = Fact::Known(vec![
-        some("ondemand", 0..2),
-        some("performance", 2..4),
-        some("powersave", 4..8),
-    ]);
-    let (change, undo) = commands(&host, 0, "cpu.governor");
-    assert_eq!(change, "cpupower frequency-set -g performance");
-    assert_eq!(
-        undo,
-        "cpupower -c 0-1 frequency-set -g ondemand; cpupower -c 4-7 frequency-set -g powersave"
-    );
-    let state = |exit_latency_us, enabled| IdleState { name: "C".into(), exit_latency_us, enabled };
-    host.cpu.idle_states =
-        Fact::Known(vec![state(1, true), state(120, true), state(300, false), state(900, true)]);
-    let (change, undo) = commands(&host, 0, "cpu.idle-states");
-    assert_eq!(change, "cpupower idle-set -d 1; cpupower idle-set -d 3");
-    assert_eq!(undo, "cpupower idle-set -e 1; cpupower idle-set -e 3", "one was off before");
-}
-
-#[test]
-fn a_mask_of_all_cores_is_written_as_the_kernel_reads_it() {
-    let mut host = healthy();
-    host.device.rps = Fact::Known(vec![vec![]]);
-    for (cores, mask) in [(8, "ff"), (32, "ffffffff"), (40, "ff,ffffffff")] {
-        host.host.cores = Some(cores);
-        let (change, _) = commands(&host, 5, "nic.rps-off");
-        assert_eq!(change, format!("echo {mask} > /sys/class/net/eth0/queues/rx-0/rps_cpus"));
-    }
-}
-
-#[test]
 fn a_driver_that_nobody_tells_is_not_known_to_be_none() {
     let mut host = healthy();
     nic(&mut host).driver = None;
@@ -582,37 +514,4 @@ fn a_driver_that_nobody_tells_is_not_known_to_be_none() {
         let told = found.unknown.iter().find(|unknown| unknown.id == id);
         assert!(told.is_some_and(|told| told.why.contains("/sys is of another")), "{id}");
     }
-}
-
-#[test]
-fn a_name_that_a_shell_would_run_is_in_no_command() {
-    let mut host = healthy();
-    nic(&mut host).name = "a;reboot;#".into();
-    nic(&mut host).mtu = Some(9_000);
-    for (.., change) in BAD {
-        let mut host = host.clone();
-        change(&mut host);
-        for finding in judged(&host, 10, 10).findings {
-            let all = finding.change.iter().chain(&finding.undo);
-            assert!(all.into_iter().all(|line| !line.contains("reboot")), "{finding:#?}");
-        }
-    }
-}
-
-#[test]
-fn changes_are_such_as_linerate_makes() {
-    let mut settings = 0;
-    for (id, gbit, rtt, _, change) in BAD {
-        let mut host = healthy();
-        change(&mut host);
-        let found = judged(&host, *gbit, *rtt);
-        let finding = found.findings.iter().find(|f| f.id == *id).unwrap();
-        let Some(Setting { name, value }) = &finding.setting else { continue };
-        settings += 1;
-        let again = Setting::new(&name.to_string(), value.clone());
-        assert!(again.is_ok() && !finding.change.is_empty(), "{finding:#?}");
-        let undo = finding.undo.len() == finding.change.len();
-        assert!(undo, "what linerate undoes, a person can: {finding:#?}");
-    }
-    assert!(settings > 30, "{settings}");
 }

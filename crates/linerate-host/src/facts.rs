@@ -1,6 +1,6 @@
 //! What a host is, reported once a run.
 
-use std::net::IpAddr;
+use std::collections::HashMap;
 
 use linerate_model::host::{HostFacts, NicFacts, Offload};
 use linerate_model::setting::is_interface_name;
@@ -10,13 +10,14 @@ use crate::irq::{NicIrqs, main_cores};
 use crate::netlink::{Netlink, ethtool, route};
 use crate::roots::Roots;
 use crate::text::{cpuinfo, cpulist, os_release};
+pub use crate::towards::Towards;
 
 /// Facts about this host, and about the interface that packets to `nic_towards` leave by. Without
-/// an address, `nic` is absent.
+/// an address, or with a link-local one that does not say its link, `nic` is absent.
 ///
 /// Never fails: what this host does not say is absent. Of the calling thread's network namespace;
 /// sends no packet.
-pub fn facts(nic_towards: Option<IpAddr>) -> HostFacts {
+pub fn facts(nic_towards: Option<Towards>) -> HostFacts {
     let roots = Roots::host();
     HostFacts { nic: nic_towards.and_then(|to| nic_facts(&roots, to)), ..facts_at(&roots) }
 }
@@ -28,23 +29,72 @@ pub fn facts(nic_towards: Option<IpAddr>) -> HostFacts {
 /// two are absent in a network namespace whose kernel shows them in the first one only.
 pub fn facts_at(roots: &Roots) -> HostFacts {
     let os_release = roots.read("etc/os-release").or_else(|| roots.read("usr/lib/os-release"));
-    let online = roots.line("sys/devices/system/cpu/online").map(|list| cpulist::parse(&list));
-    HostFacts {
-        hostname: roots.line("proc/sys/kernel/hostname").unwrap_or_default(),
+    let fixed = HostFacts {
         os: os_release.and_then(|text| os_release::parse_pretty_name(&text)),
         kernel: roots.line("proc/sys/kernel/osrelease"),
         cpu_model: roots.read("proc/cpuinfo").and_then(|text| cpuinfo::parse_model(&text)),
-        cores: online.and_then(|list| u32::try_from(list.len()).ok()).filter(|cores| *cores > 0),
         boot_id: roots.line("proc/sys/kernel/random/boot_id"),
-        nic: None,
+        linerate: env!("CARGO_PKG_VERSION").to_owned(),
+        ..HostFacts::default()
+    };
+    as_now(roots, fixed)
+}
+
+/// With what may change while a process runs.
+fn as_now(roots: &Roots, fixed: HostFacts) -> HostFacts {
+    let online = roots.line("sys/devices/system/cpu/online").map(|list| cpulist::parse(&list));
+    HostFacts {
+        hostname: roots.line("proc/sys/kernel/hostname").unwrap_or_default(),
+        cores: online.and_then(|list| u32::try_from(list.len()).ok()).filter(|cores| *cores > 0),
         rmem_max_bytes: roots.number("proc/sys/net/core/rmem_max"),
         wmem_max_bytes: roots.number("proc/sys/net/core/wmem_max"),
-        linerate: env!("CARGO_PKG_VERSION").to_owned(),
+        ..fixed
     }
 }
 
-fn nic_facts(roots: &Roots, towards: IpAddr) -> Option<NicFacts> {
-    let index = route::interface_towards(&mut Netlink::route()?, towards)?;
+/// Facts for many who ask: each interface is read once however many addresses lie behind it, and what a process
+/// cannot see change but once. Of the network namespace of the thread that uses it.
+#[derive(Debug)]
+pub struct Known {
+    roots: Roots,
+    host: HostFacts,
+    nics: HashMap<u32, Option<NicFacts>>,
+}
+
+impl Known {
+    /// Of now, read in the files of `roots`.
+    pub fn at(roots: Roots) -> Self {
+        let host = facts_at(&roots);
+        Self { roots, host, nics: HashMap::new() }
+    }
+
+    /// Reads anew what may have changed, and each interface when it is next asked for.
+    pub fn renew(&mut self) {
+        self.host = as_now(&self.roots, std::mem::take(&mut self.host));
+        self.nics.clear();
+    }
+
+    /// All but the interface; reads nothing.
+    pub fn host(&self) -> &HostFacts {
+        &self.host
+    }
+
+    /// As [`facts`] says.
+    pub fn towards(&mut self, to: Towards) -> HostFacts {
+        let index = Netlink::route().and_then(|mut route| route::interface_towards(&mut route, to));
+        let nic = index.and_then(|index| {
+            let read = || nic_at(&self.roots, index);
+            self.nics.entry(index).or_insert_with(read).clone()
+        });
+        HostFacts { nic, ..self.host.clone() }
+    }
+}
+
+fn nic_facts(roots: &Roots, towards: Towards) -> Option<NicFacts> {
+    nic_at(roots, route::interface_towards(&mut Netlink::route()?, towards)?)
+}
+
+fn nic_at(roots: &Roots, index: u32) -> Option<NicFacts> {
     let name = if_indextoname(index).ok()?.into_string().ok()?;
     let offloads = ethtool::features(index);
     // /sys shows the namespace of whoever mounted it, which need not be the thread's: there, an
@@ -85,6 +135,8 @@ pub(crate) fn speed_mbps(roots: &Roots, name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn captured() -> Roots {
@@ -130,8 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn many_addresses_share_what_is_read_of_their_interface() {
+        let to = |last| Towards::from(IpAddr::from([127, 0, 0, last]));
+        let mut known = Known::at(Roots::host());
+        let first = known.towards(to(1));
+        assert_eq!(first, facts(Some(to(1))));
+        // As no file has it.
+        let kept = NicFacts { name: "read once".into(), ..NicFacts::default() };
+        known.nics.values_mut().for_each(|nic| *nic = Some(kept.clone()));
+        known.host.cpu_model = Some("read once".into());
+        let second = known.towards(to(2));
+        assert_eq!(second.nic, Some(kept));
+        known.renew();
+        let third = known.towards(to(3));
+        assert_eq!((third.nic, &third.cpu_model), (first.nic, &second.cpu_model));
+        assert_eq!(known.host().rmem_max_bytes, first.rmem_max_bytes);
+    }
+
+    #[test]
     fn this_host_is_reached_by_lo() {
-        let facts = facts(Some("127.0.0.1".parse().unwrap()));
+        let facts = facts(Some(IpAddr::from([127, 0, 0, 1]).into()));
         let nic = facts.nic.expect("every host has a loopback interface");
         assert_eq!((nic.name.as_str(), nic.driver), ("lo", None));
         assert!(facts.cores.is_some_and(|cores| cores > 0));

@@ -10,10 +10,12 @@
 //! what text does not hold (routes, offloads, queueing disciplines) comes by netlink.
 //!
 //! ```
+//! use std::net::IpAddr;
+//!
 //! use linerate_host::facts::facts;
 //! use linerate_host::roots::Roots;
 //! use linerate_host::sampler::{Clocks, Sampler};
-//! let facts = facts(Some("127.0.0.1".parse().unwrap()));
+//! let facts = facts(Some(IpAddr::from([127, 0, 0, 1]).into()));
 //! let nic = facts.nic.map(|nic| nic.name);
 //! let mut sampler = Sampler::at(Roots::host(), nic.as_deref());
 //! let before = sampler.read(Clocks { monotonic_ns: 1_000, wall_ahead_ns: 0 });
@@ -38,3 +40,4 @@ pub mod sampler;
 pub mod settings;
 mod text;
 pub mod thread;
+mod towards;

@@ -24,16 +24,21 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) && text.chars().nth(MOST_CHARS).is_none() {
         return Cow::Borrowed(text);
     }
-    let mut kept: String = text
-        .chars()
-        .map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c })
-        .filter(|&c| !is_harmful(c))
-        .take(MOST_CHARS)
-        .collect();
+    let mut kept: String = harmless(text).take(MOST_CHARS).collect();
     if text.chars().nth(MOST_CHARS).is_some() {
         kept.push('…');
     }
     Cow::Owned(kept)
+}
+
+/// The same of a command that is there to be copied, whole whatever its length: half of one does something else.
+pub fn clean_command(text: &str) -> String {
+    harmless(text).collect()
+}
+
+/// The characters of one line that are left.
+fn harmless(text: &str) -> impl Iterator<Item = char> {
+    text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).filter(|&c| !is_harmful(c))
 }
 
 /// Several lines of foreign text: line ends and tabs stay, everything else harmful goes.
@@ -73,6 +78,13 @@ mod tests {
         assert_eq!(clean("\u{202e}321\u{2066}\u{200f}\u{e0041}"), "321");
         let long = clean(&"x".repeat(5_000)).into_owned();
         assert_eq!(long.chars().count(), MOST_CHARS + 1);
+    }
+
+    #[test]
+    fn a_command_stays_whole_on_one_line() {
+        let long = "echo 0 > /proc/irq/100/smp_affinity_list; ".repeat(100);
+        assert_eq!(clean_command(&long), long);
+        assert_eq!(clean_command("a\u{1b}[2J\nb\u{202e}"), "a[2J b");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use linerate_model::doctor::{DoctorDocument, Finding, Severity, Unlooked};
 use linerate_model::record::TestEnd;
 use linerate_model::setting::core_list;
 
-use crate::clean::clean;
+use crate::clean::{clean, clean_command};
 use crate::number;
 use crate::run::text::Layout;
 use crate::style::Tone;
@@ -87,7 +87,7 @@ fn whole(out: &mut String, document: &DoctorDocument, finding: &Finding, layout:
     for (word, commands) in [("  run", &finding.change), ("  undo", &finding.undo)] {
         for command in commands {
             let word = layout.paint.apply(Tone::Dim, &label(word));
-            out.push_str(&format!("{word}{}\n", clean(command)));
+            out.push_str(&format!("{word}{}\n", clean_command(command)));
         }
     }
     let mut say = |word: &str, text: &str| {
@@ -250,6 +250,17 @@ mod tests {
         let all = shown(&document(), true);
         assert!(all.contains("  id     clock.sync") && !all.contains('\u{1b}'), "{all}");
         assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+    }
+
+    #[test]
+    fn commands_are_whole_whatever_their_length() {
+        let mut document = document();
+        let loops = |list: &str| format!("for i in {}; do echo $i; done", list.repeat(400));
+        let finding = &mut document.findings[0];
+        (finding.change, finding.undo) = (vec![loops(" 100:1")], vec![loops(" 100:\u{1b}0-7")]);
+        let text = shown(&document, false);
+        assert!(text.contains(&format!("  run    {}\n", loops(" 100:1"))), "{text}");
+        assert!(text.contains(&format!("  undo   {}\n", loops(" 100:0-7"))), "{text}");
     }
 
     #[test]

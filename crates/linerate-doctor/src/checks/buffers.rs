@@ -33,6 +33,10 @@ const LEAST_TCP: u64 = 512 << 10;
 const LEAST_PAGE: u64 = 4_096;
 /// A receiver of linerate's asks for a buffer of so much.
 const LEAST_UDP_MEMORY: u64 = 4 << 20;
+/// The kernel's parameters are of 32 bits, with a sign.
+const MOST_TCP: u64 = (1 << 31) - 1;
+/// A socket gets no more (`SO_RCVBUF` of net/core/sock.c), whatever the parameter.
+const MOST_ASKED: u64 = 1 << 30;
 /// Less than a hundredth of a second of 200 Mbit/s.
 const LITTLE_TCP: u64 = 256 << 10;
 
@@ -49,7 +53,7 @@ fn wmem_max(case: &Case<'_>) -> Result<Option<Draft>, String> {
 fn socket(case: &Case<'_>, name: &str, away_us: u64, why: &str) -> Result<Option<Draft>, String> {
     let now = case.number(name)?;
     let need = case.bytes_in_us(away_us);
-    if now >= need.max(LEAST_DEFAULT) {
+    if now >= need.clamp(LEAST_DEFAULT, MOST_ASKED) {
         return Ok(None);
     }
     let why = match need {
@@ -61,7 +65,7 @@ fn socket(case: &Case<'_>, name: &str, away_us: u64, why: &str) -> Result<Option
             away_us / 1_000
         ),
     };
-    let then = need.max(4 << 20).checked_next_power_of_two().unwrap_or(need).min(1 << 30);
+    let then = need.max(4 << 20).checked_next_power_of_two().unwrap_or(need).min(MOST_ASKED);
     let what = format!("sockets may ask for {} ({name})", bytes_words(now));
     Ok(Some(
         found(short_of(now, need), what, why)
@@ -143,12 +147,19 @@ fn tcp(case: &Case<'_>, name: &str) -> Result<Option<Draft>, String> {
         "the window cannot grow beyond it, so a long round trip or a short absence of the reader stops the sender"
             .to_owned()
     };
-    let then = need.max(6 << 20).checked_next_power_of_two().unwrap_or(need).min(1 << 30);
-    Ok(Some(
-        found(severity, format!("TCP buffers grow to {} ({name})", bytes_words(now)), why)
-            .sysctl(name, text, &format!("{least} {usual} {then}"))
-            .source("RFC 6349 section 3.3.1; Documentation/networking/ip-sysctl.rst"),
-    ))
+    let why = match need {
+        0..=MOST_TCP => why,
+        _ => format!(
+            "{why}; no buffer is larger than 2 GiB, so that one connection cannot carry this, and more streams can"
+        ),
+    };
+    let then = need.max(6 << 20).checked_next_power_of_two().unwrap_or(need).min(MOST_TCP);
+    let draft = found(severity, format!("TCP buffers grow to {} ({name})", bytes_words(now)), why);
+    let draft = match then > now {
+        true => draft.sysctl(name, text, &format!("{least} {usual} {then}")),
+        false => draft.run("linerate tcp HOST -P 4  # more streams, until they carry it", ""),
+    };
+    Ok(Some(draft.source("RFC 6349 section 3.3.1; Documentation/networking/ip-sysctl.rst")))
 }
 
 fn udp_overflow(case: &Case<'_>) -> Result<Option<Draft>, String> {

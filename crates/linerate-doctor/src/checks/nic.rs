@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use linerate_model::doctor::Amount;
 use linerate_model::doctor::Severity::{Note, Warning};
+use linerate_model::doctor::{Amount, InterruptDetails};
 use linerate_model::setting::{SettingValue, core_list};
 
 use crate::Check;
@@ -155,25 +155,26 @@ fn irq_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let last = case.cores()?.saturating_sub(1);
     let name = case.host.interface();
     // As the setting does it: one core for each in turn.
-    let change: Vec<String> = (0..=last)
-        .cycle()
-        .zip(interrupts)
-        .map(|(core, i)| format!("echo {core} > /proc/irq/{}/smp_affinity_list", i.irq))
-        .collect();
-    let undo: Vec<String> = interrupts
-        .iter()
-        .map(|i| format!("echo {} > /proc/irq/{}/smp_affinity_list", core_list(&i.cores), i.irq))
-        .collect();
+    let change = (0..=last).cycle().map(|core| core.to_string());
+    let undo = interrupts.iter().map(|i| core_list(&i.cores));
     Ok(Some(
         found(
             Warning,
             format!("all {} interrupts of {name} go to core {core}", interrupts.len()),
             "one core handles every packet, and a data thread on it shares it",
         )
-        .run(change.join("; "), undo.join("; "))
+        .run(each_interrupt(interrupts, change), each_interrupt(interrupts, undo))
         .set("irq_affinity", SettingValue::Text(format!("spread 0-{last}")))
         .source("Documentation/core-api/irq/irq-affinity.rst; scaling.rst"),
     ))
+}
+
+/// Writes a list of cores for each interrupt.
+fn each_interrupt(interrupts: &[InterruptDetails], lists: impl Iterator<Item = String>) -> String {
+    let pairs = interrupts.iter().zip(lists).map(|(i, list)| format!("{}:{list}", i.irq));
+    let pairs: Vec<String> = pairs.collect();
+    let write = "echo ${i#*:} > /proc/irq/${i%:*}/smp_affinity_list";
+    format!("for i in {}; do {write}; done", pairs.join(" "))
 }
 
 fn irqbalance(case: &Case<'_>) -> Result<Option<Draft>, String> {

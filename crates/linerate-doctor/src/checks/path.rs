@@ -1,5 +1,7 @@
 //! The link and the size of its packets.
 
+use std::net::IpAddr;
+
 use linerate_model::doctor::Severity::{Note, Problem, Warning};
 use linerate_model::setting::SettingValue;
 
@@ -30,7 +32,8 @@ fn carrier(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let name = &case.nic()?.name;
     Ok((!*case.host.device.carrier.get()?).then(|| {
         found(Problem, format!("{name} has no carrier"), "nothing leaves by it")
-            .run(format!("ip link set dev {name} up"), format!("ip link set dev {name} down"))
+            // It is up, or no route would use it: setting it up does nothing, and down would take its routes.
+            .run(format!("ip link show dev {name}  # its cable, and the other end of it"), "")
             .source("netdevice(7), IFF_RUNNING")
     }))
 }
@@ -111,14 +114,20 @@ fn mtu_route(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let (Some(path), Some(own)) = (route.mtu_bytes, nic.mtu) else { return Ok(None) };
     Ok((path < own).then(|| {
         let to = route.to.map(|to| to.to_string()).unwrap_or_default();
+        let by = if is_link_local(route.to) { format!(" oif {}", nic.name) } else { String::new() };
         found(
             Warning,
             format!("the route to {to} carries {path} bytes, {} {own}", nic.name),
             "larger datagrams are cut into fragments or refused, and any lost fragment loses the whole",
         )
-        .run(format!("ip route get {to}  # whether it was set by hand (`lock`) or learned"), "")
+        .run(format!("ip route get {to}{by}  # whether it was set by hand (`lock`) or learned"), "")
         .source("RFC 1191, RFC 8201, RFC 8900")
     }))
+}
+
+/// An address that every link has, so that commands need the interface beside it.
+fn is_link_local(to: Option<IpAddr>) -> bool {
+    matches!(to, Some(IpAddr::V6(to)) if to.is_unicast_link_local())
 }
 
 fn black_hole(case: &Case<'_>) -> Result<Option<Draft>, String> {
@@ -131,7 +140,8 @@ fn black_hole(case: &Case<'_>) -> Result<Option<Draft>, String> {
     // A path whose MTU is known is none.
     let known = route.mtu_bytes.is_some_and(|path| Some(path) < nic.mtu);
     let (Some(mtu), false, false) = (nic.mtu, get_through, known) else { return Ok(None) };
-    let to = route.to.map(|to| to.to_string()).unwrap_or_default();
+    let zone = if is_link_local(route.to) { format!("%{}", nic.name) } else { String::new() };
+    let to = route.to.map(|to| format!("{to}{zone}")).unwrap_or_default();
     Ok(Some(
         found(
             Problem,
@@ -158,14 +168,38 @@ fn jumbo(case: &Case<'_>) -> Result<Option<Draft>, String> {
     }
     let severity = if packets >= MANY_PACKETS { Warning } else { Note };
     let name = &nic.name;
-    Ok(Some(
-        found(
-            severity,
-            format!("packets of {name} have {mtu} bytes: {} are {packets} a second", rate_words(rate)),
-            "each packet costs CPU at both ends; the whole path, switches too, has to take larger ones",
-        )
-        .run(format!("ip link set dev {name} mtu {most}"), format!("ip link set dev {name} mtu {mtu}"))
-        .set("mtu", SettingValue::Number(u64::from(most)))
-        .source("ESnet, fasterdata.es.net: MTU issues"),
-    ))
+    let draft = found(
+        severity,
+        format!("packets of {name} have {mtu} bytes: {} are {packets} a second", rate_words(rate)),
+        "each packet costs CPU at both ends; the whole path, switches too, has to take larger ones",
+    );
+    let draft = match case.host.device.kind.get()?.as_deref() {
+        None | Some("veth") => draft
+            .run(
+                format!("ip link set dev {name} mtu {most}"),
+                format!("ip link set dev {name} mtu {mtu}"),
+            )
+            .set("mtu", SettingValue::Number(u64::from(most))),
+        Some(kind) => draft.run(what_is_below(kind, name), ""),
+    };
+    Ok(Some(draft.source("ESnet, fasterdata.es.net: MTU issues")))
+}
+
+/// What to look at where other interfaces carry the packets of one: the kernel refuses a larger MTU, or drops or cuts
+/// what is larger, as long as these do not take it.
+fn what_is_below(kind: &str, name: &str) -> String {
+    match kind {
+        "bridge" | "bond" | "team" => {
+            format!(
+                "ip link show master {name}  # its ports: each has to take larger ones before it does"
+            )
+        }
+        "vlan" | "macvlan" | "macvtap" | "ipvlan" | "ipvtap" | "macsec" => format!(
+            "ip link show dev {name}  # after @ the interface below it, which has to take larger ones before it does"
+        ),
+        _ => format!(
+            "ip -d link show dev {name}  # what carries its packets has to take larger ones, with the header of {kind}, \
+             before it does"
+        ),
+    }
 }

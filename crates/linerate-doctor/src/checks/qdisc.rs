@@ -35,20 +35,69 @@ fn qdiscs<'a>(case: &Case<'a>) -> Result<&'a [QdiscDetails], String> {
     Ok(case.host.device.qdiscs.get()?)
 }
 
-/// The kernel's usual discipline in place of the one there; the old one has to be noted first.
-fn replaced(draft: Draft, case: &Case<'_>, now: &str) -> Draft {
-    let name = case.host.interface();
-    // Every kernel has pfifo_fast; others may be modules that are not there.
-    let usual = case.host.sysctl("net.core.default_qdisc").unwrap_or("pfifo_fast");
-    if is_mq(case) {
-        return draft.run(per_queue(name), "");
+/// Disciplines that are nothing but themselves: no classes, and no queues with settings of their own.
+const PLAIN: &[&str] = &[
+    "noqueue",
+    "pfifo",
+    "bfifo",
+    "pfifo_fast",
+    "fq",
+    "fq_codel",
+    "codel",
+    "pie",
+    "fq_pie",
+    "sfq",
+    "red",
+    "choke",
+    "sfb",
+    "tbf",
+    "netem",
+    "cake",
+    "etf",
+];
+
+/// The root, where it is plain and nothing hangs below it: putting it back with its options undoes its change.
+fn lone<'a>(case: &Case<'a>) -> Option<&'a QdiscDetails> {
+    match qdiscs(case) {
+        Ok([root]) if PLAIN.contains(&root.kind.as_str()) => Some(root),
+        _ => None,
     }
-    draft
-        .run(
-            format!("tc qdisc show dev {name}  # note its options; then: tc qdisc replace dev {name} root {usual}"),
-            format!("tc qdisc replace dev {name} root {now} OPTIONS"),
-        )
-        .set("qdisc", SettingValue::Text(usual.to_owned()))
+}
+
+/// How the root is changed by hand; the old one has to be noted first. With a root that goes, classes, filters and what
+/// hangs below go too, and no command brings them back: there it is said what to look at.
+fn by_hand(draft: Draft, case: &Case<'_>, change: &str) -> Draft {
+    let name = case.host.interface();
+    match lone(case) {
+        Some(root) => draft.run(
+            format!("tc qdisc show dev {name}  # note its options; then: {change}"),
+            format!("tc qdisc replace dev {name} root {} OPTIONS", root.kind),
+        ),
+        None if is_mq(case) => draft.run(per_queue(name), ""),
+        None => draft.run(
+            format!(
+                "tc qdisc show dev {name}; tc class show dev {name}; tc filter show dev {name}  # change the one that is \
+                 meant: all of them go with the root"
+            ),
+            "",
+        ),
+    }
+}
+
+/// Another discipline in place of the root.
+fn replaced(draft: Draft, case: &Case<'_>, then: &str) -> Draft {
+    let change = format!("tc qdisc replace dev {} root {then}", case.host.interface());
+    let draft = by_hand(draft, case, &change);
+    match lone(case) {
+        Some(_) => draft.set("qdisc", SettingValue::Text(then.to_owned())),
+        None => draft,
+    }
+}
+
+/// The kernel's usual discipline.
+fn usual<'a>(case: &Case<'a>) -> &'a str {
+    // Every kernel has pfifo_fast; others may be modules that are not there.
+    case.host.sysctl("net.core.default_qdisc").unwrap_or("pfifo_fast")
 }
 
 /// Each queue of the card has a discipline of its own: one for all of them would make them one queue.
@@ -81,25 +130,19 @@ fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
         format!("{kind} holds {name} to {at}"),
         "nothing that this host sends there is faster; what does not fit waits, then is dropped",
     );
-    Ok(Some(replaced(draft, case, kind).source(&format!("tc-{kind}(8)"))))
+    Ok(Some(replaced(draft, case, usual(case)).source(&format!("tc-{kind}(8)"))))
 }
 
 fn emulator(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let netem = qdiscs(case)?.iter().any(|q| q.kind == "netem");
     let name = case.host.interface();
     Ok(netem.then(|| {
-        found(
+        let draft = found(
             Problem,
             format!("netem makes up delay, loss or order on {name}"),
             "what is measured over it is the emulation",
-        )
-        .run(
-            format!(
-                "tc qdisc show dev {name}  # note its options; then: tc qdisc del dev {name} root"
-            ),
-            format!("tc qdisc replace dev {name} root netem OPTIONS"),
-        )
-        .source("tc-netem(8)")
+        );
+        by_hand(draft, case, &format!("tc qdisc del dev {name} root")).source("tc-netem(8)")
     }))
 }
 
@@ -122,7 +165,7 @@ fn short(case: &Case<'_>) -> Result<Option<Draft>, String> {
             format!("ip link set dev {name} txqueuelen 1000"),
             format!("ip link set dev {name} txqueuelen {packets}"),
         ),
-        kind => replaced(draft, case, kind),
+        _ => replaced(draft, case, usual(case)),
     };
     Ok(Some(draft.source("tc-pfifo(8), tc-fq_codel(8)")))
 }
@@ -134,7 +177,8 @@ fn kind(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     };
     let what = format!("the queue of {} is {kind}", case.host.interface());
-    Ok(Some(replaced(found(Warning, what, *why), case, kind).source(&format!("tc-{kind}(8)"))))
+    let draft = replaced(found(Warning, what, *why), case, usual(case));
+    Ok(Some(draft.source(&format!("tc-{kind}(8)"))))
 }
 
 fn pacing(case: &Case<'_>) -> Result<Option<Draft>, String> {
@@ -144,23 +188,12 @@ fn pacing(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     }
     let name = case.host.interface();
-    let now = qdiscs(case)?.first().map_or("pfifo_fast", |root| root.kind.as_str());
     let draft = found(
         Note,
         format!("{control} is paced by TCP's own timers, not by fq on {name}"),
         "pacing by fq costs less CPU with many connections",
     );
-    let draft = if is_mq(case) {
-        draft.run(per_queue(name), "")
-    } else {
-        draft
-            .run(
-                format!("tc qdisc show dev {name}  # note its options; then: tc qdisc replace dev {name} root fq"),
-                format!("tc qdisc replace dev {name} root {now} OPTIONS"),
-            )
-            .set("qdisc", SettingValue::Text("fq".to_owned()))
-    };
-    Ok(Some(draft.source("tc-fq(8)")))
+    Ok(Some(replaced(draft, case, "fq").source("tc-fq(8)")))
 }
 
 fn drops(case: &Case<'_>) -> Result<Option<Draft>, String> {

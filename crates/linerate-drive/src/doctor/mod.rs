@@ -3,7 +3,7 @@
 
 pub(crate) mod prove;
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use linerate_ask::doctor::{Asked, CONTACT, DoctorArgs};
@@ -93,23 +93,22 @@ fn clocks(env: &Env<'_>) -> Clocks {
     Clocks { monotonic_ns, wall_ahead_ns: 0 }
 }
 
-/// The address that the path leads to.
-fn address(found: &Found) -> Result<IpAddr, ErrorRecord> {
+/// The address that the path leads to, with the interface that is part of a link-local one.
+fn address(found: &Found) -> Result<SocketAddr, ErrorRecord> {
     let (Target::Host { name, port } | Target::Discard { name, port }) = &found.target else {
-        return Ok(IpAddr::from([127, 0, 0, 1]));
+        return Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
     };
     let what = || format!("cannot find the address of `{name}`");
     let error = |why: String| {
         ErrorRecord::new(ErrorKind::UnknownHost, what(), why, &["an address in place of the name"])
     };
-    let all = (name.as_str(), *port).to_socket_addrs().map_err(|e| error(e.to_string()))?;
-    let wanted = |ip: &IpAddr| match found.ip {
-        Some(IpVersion::V4) => ip.is_ipv4(),
-        Some(IpVersion::V6) => ip.is_ipv6(),
+    let mut all = (name.as_str(), *port).to_socket_addrs().map_err(|e| error(e.to_string()))?;
+    let wanted = |to: &SocketAddr| match found.ip {
+        Some(IpVersion::V4) => to.is_ipv4(),
+        Some(IpVersion::V6) => to.is_ipv6(),
         None => true,
     };
-    let found = all.map(|address| address.ip()).find(wanted);
-    found.ok_or_else(|| error("it has no address of that version of IP".to_owned()))
+    all.find(wanted).ok_or_else(|| error("it has no address of that version of IP".to_owned()))
 }
 
 /// What tests with the far host show.
@@ -125,7 +124,7 @@ struct Contact {
 fn contact(
     args: &DoctorArgs,
     found: &Found,
-    towards: Option<IpAddr>,
+    towards: Option<SocketAddr>,
     env: &mut Env<'_>,
     unknown: &mut Vec<Unlooked>,
 ) -> Result<Contact, ErrorRecord> {
@@ -182,7 +181,7 @@ fn full_request(mtu: u32, ip: Option<IpVersion>) -> Option<u32> {
     mtu.checked_sub(header + 20 + 12).filter(|bytes| *bytes > 0)
 }
 
-fn version(address: IpAddr) -> IpVersion {
+fn version(address: SocketAddr) -> IpVersion {
     if address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
 }
 

@@ -9,13 +9,13 @@ mod firewall;
 pub(crate) mod system;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use linerate_model::doctor::{Fact, HostDetails, RouteDetails, Watched};
 use linerate_model::host::HostFacts;
 use linerate_model::sample::HostSample;
 
-use crate::facts::facts;
+use crate::facts::{Towards, facts};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
 use crate::sampler::{Clocks, Reading, Sampler};
@@ -24,14 +24,15 @@ use crate::settings::files;
 /// A look under way: the counters are watched from its beginning to its end.
 #[derive(Debug)]
 pub struct Look {
-    towards: Option<IpAddr>,
+    towards: Option<Towards>,
     sampler: Sampler,
     before: Reading,
 }
 
 impl Look {
     /// Begins to watch. Without an address the interface is that of the default route.
-    pub fn begin(towards: Option<IpAddr>, clocks: Clocks) -> Self {
+    pub fn begin(towards: Option<SocketAddr>, clocks: Clocks) -> Self {
+        let towards = towards.map(Towards::from);
         let nic = of_path(towards).nic;
         let mut sampler = Sampler::at(Roots::host(), nic.as_ref().map(|nic| nic.name.as_str()));
         let before = sampler.read(clocks);
@@ -64,17 +65,23 @@ const OUTSIDE: [IpAddr; 2] = [
 ];
 
 /// This host, with the interface of the path; without an address that of the default route, of IPv4's first.
-fn of_path(towards: Option<IpAddr>) -> HostFacts {
-    let [v4, v6] = OUTSIDE;
+fn of_path(towards: Option<Towards>) -> HostFacts {
+    let [v4, v6] = OUTSIDE.map(Towards::from);
     let host = facts(Some(towards.unwrap_or(v4)));
     if towards.is_none() && host.nic.is_none() { facts(Some(v6)) } else { host }
 }
 
 const NOBODY: &str = "no host was named";
 
-fn way(to: IpAddr) -> Result<RouteDetails, String> {
+fn way(towards: Towards) -> Result<RouteDetails, String> {
+    let to = towards.address();
+    if towards.is_of_unknown_link() {
+        return Err(format!(
+            "{to} is an address of each link, and does not say of which: {to}%DEV does"
+        ));
+    }
     let mut netlink = Netlink::route().ok_or("this kernel has no netlink")?;
-    let way = route::way_towards(&mut netlink, to)
+    let way = route::way_towards(&mut netlink, towards)
         .map_err(|refusal| format!("the kernel tells no route to {to}: {refusal}"))?
         .ok_or_else(|| format!("the kernel tells no route to {to}"))?;
     Ok(RouteDetails {
@@ -153,7 +160,7 @@ mod tests {
 
     #[test]
     fn loopback_is_looked_at() {
-        let found = Look::begin(Some("127.0.0.1".parse().unwrap()), clocks(5)).end(clocks(12));
+        let found = Look::begin(Some(([127, 0, 0, 1], 0).into()), clocks(5)).end(clocks(12));
         let route = found.route.known().expect("a route");
         assert!(route.local && route.gateway.is_none());
         assert_eq!(found.interface(), "lo");
@@ -162,6 +169,14 @@ mod tests {
         assert_eq!(found.watched.known().map(|watched| watched.for_ms), Some(7));
         assert!(found.sysctl("net.ipv4.tcp_rmem").unwrap().split(' ').count() == 3);
         assert!(found.cpu.allowed.known().is_some_and(|cores| !cores.is_empty()));
+    }
+
+    #[test]
+    fn a_link_local_address_without_its_link_has_no_interface() {
+        let found = Look::begin("[fe80::1]:5201".parse().ok(), clocks(5)).end(clocks(12));
+        assert_eq!(found.host.nic, None);
+        assert!(found.route.get().unwrap_err().contains("fe80::1%DEV"), "{:?}", found.route);
+        assert!(found.device.carrier.known().is_none());
     }
 
     #[test]

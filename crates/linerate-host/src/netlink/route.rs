@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use nix::libc;
 
 use super::{NLM_F_ACK, Netlink, Refusal, attribute, put_attribute, u32_at};
+use crate::towards::Towards;
 
 /// The way that packets to an address take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +21,12 @@ pub(crate) struct Way {
 }
 
 /// As [`interface_towards`], with the rest of the way. Nothing where the kernel's answer has no interface.
-pub(crate) fn way_towards(netlink: &mut Netlink, address: IpAddr) -> Result<Option<Way>, Refusal> {
+pub(crate) fn way_towards(netlink: &mut Netlink, to: Towards) -> Result<Option<Way>, Refusal> {
     let mut found = None;
-    netlink.ask(RTM_GETROUTE, NLM_F_ACK, &question(address), |kind, body| {
+    if to.is_of_unknown_link() {
+        return Ok(None);
+    }
+    netlink.ask(RTM_GETROUTE, NLM_F_ACK, &question(to), |kind, body| {
         if kind == RTM_NEWROUTE {
             found = way(body);
         }
@@ -30,18 +34,18 @@ pub(crate) fn way_towards(netlink: &mut Netlink, address: IpAddr) -> Result<Opti
     Ok(found)
 }
 
-/// The index of the interface that packets to `address` leave by, as `ip route get` says: `lo` for
-/// the host's own addresses. `None` without a route.
+/// The index of the interface that packets leave by, as `ip route get` says: `lo` for the host's own
+/// addresses. `None` without a route.
 ///
 /// With several equal routes it is one of them, and not surely that of a given flow. An IPv6
-/// link-local address does not say on which link it is, so the answer for one is the first link's.
-pub(crate) fn interface_towards(netlink: &mut Netlink, address: IpAddr) -> Option<u32> {
-    way_towards(netlink, address).ok()?.map(|way| way.interface)
+/// link-local address is one of each link: asked for alone, the kernel would answer with the first
+/// link's, so that there is no answer without the link.
+pub(crate) fn interface_towards(netlink: &mut Netlink, to: Towards) -> Option<u32> {
+    way_towards(netlink, to).ok()?.map(|way| way.interface)
 }
 
-fn question(address: IpAddr) -> Vec<u8> {
-    // The kernel looks for an IPv4 address mapped into IPv6 among the IPv6 routes.
-    let (family, bytes) = match address.to_canonical() {
+fn question(to: Towards) -> Vec<u8> {
+    let (family, bytes) = match to.address() {
         IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
         IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
     };
@@ -53,6 +57,9 @@ fn question(address: IpAddr) -> Vec<u8> {
         *byte = value;
     }
     put_attribute(&mut body, RTA_DST, &bytes);
+    if let Some(link) = to.link() {
+        put_attribute(&mut body, RTA_OIF, &link.to_ne_bytes());
+    }
     body
 }
 
@@ -92,11 +99,17 @@ const RTN_LOCAL: u8 = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::net::{SocketAddr, SocketAddrV6};
+
     use super::*;
+
+    fn of(address: &str) -> Towards {
+        address.parse::<IpAddr>().unwrap().into()
+    }
 
     #[test]
     fn known_answer() {
-        let mut body = question("192.0.2.9".parse().unwrap());
+        let mut body = question(of("192.0.2.9"));
         assert_eq!(&body[..4], [2, 32, 0, 0]);
         put_attribute(&mut body, RTA_OIF, &6_u32.to_ne_bytes());
         let plain = Way { interface: 6, gateway: None, local: false, mtu_bytes: None };
@@ -112,7 +125,21 @@ mod tests {
 
     #[test]
     fn a_mapped_address_is_asked_for_as_ipv4() {
-        let mapped = question("::ffff:192.0.2.9".parse().unwrap());
-        assert_eq!(mapped, question("192.0.2.9".parse().unwrap()));
+        assert_eq!(question(of("::ffff:192.0.2.9")), question(of("192.0.2.9")));
+    }
+
+    #[test]
+    fn a_link_local_address_is_asked_for_on_its_link() {
+        let on = |address: &str, scope| {
+            let address = SocketAddrV6::new(address.parse().unwrap(), 5201, 0, scope);
+            Towards::from(SocketAddr::from(address))
+        };
+        let link = |body: &[u8]| u32_at(attribute(&body[RTMSG_BYTES..], RTA_OIF)?, 0);
+        assert_eq!(link(&question(on("fe80::1", 7))), Some(7));
+        assert_eq!(link(&question(on("2001:db8::1", 7))), None, "the kernel does not look at it");
+        assert!(on("fe80::1", 0).is_of_unknown_link() && of("fe80::1").is_of_unknown_link());
+        assert!(!on("fe80::1", 7).is_of_unknown_link() && !of("2001:db8::1").is_of_unknown_link());
+        let mut netlink = Netlink::route().expect("netlink");
+        assert_eq!(way_towards(&mut netlink, of("fe80::1")), Ok(None));
     }
 }

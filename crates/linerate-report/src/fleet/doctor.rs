@@ -3,7 +3,7 @@
 use linerate_model::doctor::Severity;
 use linerate_model::fleet_doctor::{FleetDoctor, FleetFinding};
 
-use crate::clean::clean;
+use crate::clean::{clean, clean_command};
 use crate::run::text::Layout;
 use crate::style::Tone;
 
@@ -53,7 +53,7 @@ fn whole(out: &mut String, finding: &FleetFinding, layout: Layout) {
     // On a line each, so that they can be copied.
     for change in &finding.change {
         let label = layout.paint.apply(Tone::Dim, &format!("{:LABEL$}", "  do"));
-        out.push_str(&format!("{label}{}\n", clean(change)));
+        out.push_str(&format!("{label}{}\n", clean_command(change)));
     }
     say(out, layout, "  id", &finding.id, Tone::Dim);
 }

@@ -10,7 +10,7 @@ use linerate_model::record::TestEnd;
 use super::builder::Builder;
 use super::head::{self, Subject};
 use super::view::{Figure, Row, Section, Table};
-use crate::clean::clean;
+use crate::clean::{clean, clean_command};
 use crate::doctor::{counts, head as path, place};
 use crate::draw::bars::{Bar, Bars};
 use crate::number;
@@ -62,7 +62,7 @@ fn finding_section(document: &DoctorDocument, finding: &Finding) -> Section {
         format!("{}: {}{}", finding.severity.name(), place(document, finding.host), finding.what);
     let copied = [("To change it", &finding.change), ("To undo that", &finding.undo)];
     let copied = copied.into_iter().flat_map(|(what, commands)| {
-        commands.iter().map(move |command| (what, clean(command).into_owned()))
+        commands.iter().map(move |command| (what, clean_command(command)))
     });
     let setting = finding.setting.as_ref().map(|setting| {
         ("linerate's own setting".to_owned(), clean(&setting.to_string()).into_owned())

@@ -114,6 +114,70 @@ fn several_faults_are_each_found_and_nothing_is_changed() {
     }
 }
 
+/// Commands that would take away what no command brings back, or that the interfaces below do not bear, are not given.
+#[test]
+fn what_could_not_be_undone_is_not_advised() {
+    let test = "what_could_not_be_undone_is_not_advised";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    for line in [
+        "ip link add br0 type bridge",
+        "ip addr del 10.77.1.1/24 dev eth0",
+        "ip link set eth0 master br0",
+        "ip link set br0 up",
+        "ip addr add 10.77.1.1/24 dev br0",
+        "tc qdisc replace dev br0 root handle 1: htb default 1",
+        "tc class add dev br0 parent 1: classid 1:1 htb rate 10gbit",
+        "tc qdisc add dev br0 parent 1:1 tbf rate 1gbit burst 100kb latency 50ms",
+    ] {
+        if let Err(why) = make(&lab, "a", line) {
+            skip(test, &format!("{line}: {why}"));
+            return;
+        }
+    }
+    let _server = lab.serve();
+    let document = doctor(&lab, "--rate 25G");
+    for (id, look) in
+        [("qdisc.shaper", "tc qdisc show dev br0; "), ("path.jumbo", "ip link show master br0 ")]
+    {
+        let mut all = list(&document["findings"]).iter();
+        let finding = all.find(|f| f["id"] == id && f["host"] == "client").expect(id);
+        assert!(finding["change"][0].as_str().is_some_and(|c| c.starts_with(look)), "{finding:#}");
+        assert!(finding["undo"].is_null() && finding["setting"].is_null(), "{finding:#}");
+    }
+}
+
+/// Every link has an address fe80::b, and the one that is meant is not the first.
+#[test]
+fn a_link_local_address_is_looked_at_on_its_own_link() {
+    let test = "a_link_local_address_is_looked_at_on_its_own_link";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    lab.run("a", &format!("ip link add eth1 type veth peer name eth1 netns {}", lab.space("b")));
+    for space in ["a", "b"] {
+        for dev in ["eth0", "eth1"] {
+            lab.run(space, &format!("ip link set {dev} up"));
+            lab.run(space, &format!("ip -6 addr add fe80::{space}/64 dev {dev} nodad"));
+        }
+    }
+    let _server = lab.serve();
+    let port = PORT.to_string();
+    for dev in ["eth1", "eth0"] {
+        let to = format!("fe80::b%{dev}");
+        let args = ["doctor", &to, "-p", &port, "--json"];
+        let document = document(&linerate(Some(&lab.space("a")), &args));
+        assert_eq!(document["here"]["host"]["nic"]["name"], dev, "{document:#}");
+        assert_eq!(document["here"]["route"]["known"]["to"], "fe80::b", "{document:#}");
+        assert_eq!(document["far"]["host"]["nic"]["name"], dev, "{document:#}");
+    }
+}
+
 /// Without any right beyond those of everybody nothing can be changed; what cannot be read then is unknown.
 #[test]
 fn without_rights_it_says_what_it_could_not_see() {

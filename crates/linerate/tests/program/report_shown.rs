@@ -403,10 +403,12 @@ fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
 #[test]
 fn what_the_doctor_found_becomes_a_page_with_commands_to_copy() {
     let folder = scratch("doctor");
+    // Half of a command does something else than the whole.
+    let long = format!("for q in {}; do echo $q; done", "100 ".repeat(400));
     let finding = |id: &str, severity: &str, what: &str| {
         json!({
             "id": id, "host": "client", "severity": severity, "what": what, "why": "it <i>vanishes</i>",
-            "change": ["ip link set dev eth0 mtu 1500"], "undo": ["ip link set dev eth0 mtu 9000"],
+            "change": ["ip link set dev eth0 mtu 1500", &long], "undo": ["ip link set dev eth0 mtu 9000"],
             "setting": { "name": "mtu", "value": 1500 }, "effect": "not measured; RFC 4821",
         })
     };
@@ -447,6 +449,7 @@ fn what_the_doctor_found_becomes_a_page_with_commands_to_copy() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert!(!text.contains("<i>"), "{text}");
+    assert!(!text.contains("<i>") && text.contains(&long), "{text}");
     assert!(good(&folder, &["d.json", "--format", "csv"]).contains("finding,d.json,path.mtu"));
+    assert!(good(&folder, &["d.json", "--format", "md"]).contains(&format!("    {long}\n")));
 }

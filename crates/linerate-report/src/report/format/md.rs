@@ -103,7 +103,7 @@ fn table<'a>(
 
 /// A command as an indented block, which knows no markup at all.
 fn command(out: &mut String, line: &str) {
-    out.push_str(&format!("    {}\n\n", crate::clean::clean(line)));
+    out.push_str(&format!("    {}\n\n", crate::clean::clean_command(line)));
 }
 
 /// Foreign text without markup: what Markdown or the HTML in it would take for a sign is escaped.
