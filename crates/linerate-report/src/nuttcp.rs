@@ -106,8 +106,10 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / MEGABYTE
 }
 
-fn share(lost: u64, sent: u64) -> f64 {
-    per(lost as f64 * 100.0, sent as f64)
+/// How many percent were lost, and with how many decimals that is said: two of a little would look like nothing.
+fn share(lost: u64, sent: u64) -> (f64, usize) {
+    let percent = per(lost as f64 * 100.0, sent as f64);
+    (percent, if percent > 0.0 && percent < 0.1 { 5 } else { 2 })
 }
 
 impl Options {
@@ -147,7 +149,7 @@ fn more(options: &Options, carried: &Carried, mark: &str) -> String {
     let (parse, wide) = (options.parse(), !mark.is_empty());
     let mut text = String::new();
     if let Some((lost, sent)) = carried.loss {
-        let percent = share(lost, sent);
+        let (percent, decimals) = share(lost, sent);
         // Writing to a string does not fail.
         let _ = match (options.has(NO_DROPS), parse, wide) {
             (true, ..) => Ok(()),
@@ -158,8 +160,8 @@ fn more(options: &Options, carried: &Carried, mark: &str) -> String {
         let _ = match (options.has(NO_PERCENT), parse, wide) {
             (true, ..) => Ok(()),
             (_, true, _) => write!(text, " data_loss={percent:.5}"),
-            (_, _, true) => write!(text, " {percent:>5.2} {mark}%loss"),
-            _ => write!(text, " {percent:.2} %loss"),
+            (_, _, true) => write!(text, " {percent:>5.decimals$} {mark}%loss"),
+            _ => write!(text, " {percent:.decimals$} %loss"),
         };
     }
     if let Some(again) = carried.retransmits.filter(|_| !options.has(NO_RETRANS)) {
@@ -338,10 +340,10 @@ fn limited(parse: bool, head: &Head) -> Option<String> {
 }
 
 fn dropped(parse: bool, (lost, sent): (u64, u64)) -> String {
-    let percent = share(lost, sent);
+    let (percent, decimals) = share(lost, sent);
     match parse {
         true => format!("drop={lost} pkt={sent} data_loss={percent:.5}"),
-        false => format!("{lost} / {sent} drop/pkt {percent:.2}% data loss"),
+        false => format!("{lost} / {sent} drop/pkt {percent:.decimals$}% data loss"),
     }
 }
 
@@ -466,5 +468,32 @@ mod tests {
         assert_eq!(line(NO_DROPS), "    0.1250 MB /   1.00 sec =    1.0486 Mbps 20.00 ~%loss\n");
         let text = summary(&options(NO_PERCENT), &udp, (None, Some(0)), None);
         assert_eq!(text, "    0.1250 MB /   1.00 sec =    1.0486 Mbps 0 %RX 4 / 20 drop/pkt\n");
+    }
+
+    #[test]
+    fn little_loss_has_five_decimals() {
+        let styles = |loss| {
+            let udp = Carried { loss: Some(loss), ..Carried::default() };
+            let none = "    0.0000 MB /   0.00 sec =    0.0000 Mbps";
+            let texts = [
+                summary(&options(NO_DROPS), &udp, (None, None), None),
+                interval(&options(NO_DROPS), &udp, &udp),
+            ];
+            let [brief, row] = texts.map(|text| text.trim_end().replace(none, ""));
+            [brief, row, dropped(false, loss)]
+        };
+        assert_eq!(
+            styles((24, 844_516)),
+            [" 0.00284 %loss", " 0.00284 ~%loss", "24 / 844516 drop/pkt 0.00284% data loss"]
+        );
+        // A thousandth and none at all have two.
+        assert_eq!(
+            styles((1, 1_000)),
+            [" 0.10 %loss", "  0.10 ~%loss", "1 / 1000 drop/pkt 0.10% data loss"]
+        );
+        assert_eq!(
+            styles((0, 1_000)),
+            [" 0.00 %loss", "  0.00 ~%loss", "0 / 1000 drop/pkt 0.00% data loss"]
+        );
     }
 }

@@ -232,17 +232,17 @@ fn cores(run: &RunRecord, host: TestEnd) -> Option<String> {
     let mut senders = senders.filter_map(|end| end.cpu.as_ref());
     let mut receivers = receivers.filter_map(|end| end.cpu.as_ref());
     let cpu: &CpuFigures = if sends { senders.next()? } else { receivers.next()? };
-    let part = |name: &str, value: Option<f64>| {
-        value.map(|percent| format!(", {name} {}", number::cpu(percent)))
-    };
     let core = cpu.core.map_or("its core".to_owned(), |core| format!("core {core}"));
-    let mut line = format!("the data thread took {} % of {core}", number::cpu(cpu.thread_percent));
-    line.extend(part("user", cpu.user_percent));
-    line.extend(part("system", cpu.system_percent));
-    line.extend(part("softirq", cpu.softirq_percent));
-    line.extend(part("steal", cpu.steal_percent));
-    line.push_str(" % of it");
-    Some(line)
+    let line = format!("the data thread took {} of {core}", number::cpu(cpu.thread_percent));
+    let parts = [
+        ("user", cpu.user_percent),
+        ("system", cpu.system_percent),
+        ("softirq", cpu.softirq_percent),
+        ("steal", cpu.steal_percent),
+    ];
+    let parts = parts.map(|(name, percent)| Some(format!("{name} {}", number::cpu(percent?))));
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(if parts.is_empty() { line } else { format!("{line}, {} of it", parts.join(", ")) })
 }
 
 /// A layer with the names of both tests in its head.
@@ -417,6 +417,24 @@ pub(crate) mod tests {
         }];
         let text = shown(&document, 80, Much::Some);
         assert!(text.contains("the client's host: kernel.perf_event_paranoid is 2[2J"), "{text}");
-        assert!(text.contains("try    sysctl") && text.contains("the data thread took"), "{text}");
+        assert!(text.contains("try    sysctl"), "{text}");
+        let client = &mut document.profiles[0].run;
+        client.totals.sender.as_mut().unwrap().cpu = Some(CpuFigures {
+            thread_percent: 93.2,
+            core: Some(2),
+            user_percent: Some(10.0),
+            system_percent: Some(80.4),
+            ..CpuFigures::default()
+        });
+        let sentence = |document: &ProfileDocument| {
+            let text = shown(document, 200, Much::Some);
+            text.lines().find(|line| line.contains("the data thread")).unwrap().trim().to_owned()
+        };
+        let whole = "/proc  the data thread took 93 % of core 2, user 10 %, system 80 % of it";
+        assert_eq!(sentence(&document), whole);
+        let client = &mut document.profiles[0].run;
+        client.totals.sender.as_mut().unwrap().cpu =
+            Some(CpuFigures { thread_percent: 5.0, ..CpuFigures::default() });
+        assert_eq!(sentence(&document), "/proc  the data thread took 5.0 % of its core");
     }
 }

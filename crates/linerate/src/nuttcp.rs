@@ -191,14 +191,20 @@ impl Observer for Face<'_> {
         // Only what came is shown.
         let Some(receiver) = receiver else { return };
         let loss = receiver.lost.zip(receiver.datagrams);
+        let loss = loss.map(|(lost, came)| (lost, lost.saturating_add(came)));
+        let size = match &self.plan().traffic {
+            Traffic::Udp(udp) => Some(u64::from(udp.size.bytes())),
+            _ => None,
+        };
         let tcp = sender.and_then(|sender| sender.tcp.as_ref());
         let row = Carried {
             bytes: receiver.bytes,
             seconds,
-            loss: loss.map(|(lost, came)| (lost, lost.saturating_add(came))),
+            loss,
             retransmits: tcp.map_or(reported.map(|one| one.retransmits), |tcp| tcp.retransmits),
             cwnd_bytes: tcp.map_or(reported.and_then(|one| one.cwnd_bytes), |tcp| tcp.cwnd_bytes),
-            sent: sender.map(|sender| sender.bytes).filter(|_| tcp.is_none()),
+            // As there, what the receiver knows of.
+            sent: size.zip(loss).map(|(size, (_, all))| all.saturating_mul(size)),
         };
         let add = |one: Option<u64>, more: Option<u64>| {
             more.map(|more| one.unwrap_or(0).saturating_add(more))

@@ -8,15 +8,15 @@ or a name, the next word (-T 30).
 
 Client:
   -t, -r     sends (unless said otherwise), receives      -u          UDP; -uu as fast as the host can
-  -T N[m|h]  seconds (10)                                 -n N[b|k|m|g|t] buffers, or bytes
+  -T N[m|h|d]  seconds (10)                               -n N[b|k|m|g|t|p] buffers, or bytes
   -l N[k|m]  bytes of a write (64k) or datagram (1024)    -N N        streams, at ports one after the other
   -w N[b|m|g]  socket buffers of both ends in KB          -ws N       of the server
-  -R N[m|g|p]  rate in kbit/s or datagrams a second (UDP: 1m), -Ri N[/BURST] the same, -Ru none
+  -R N[m|g|p|kp|mp]  kbit/s or datagrams a second (UDP: 1m), -RiN[/BURST] the same, -Ru none
   -p N       data port (5101)                             -P N        control port (5000)
   -i N[m]    intervals of so many seconds                 -xc N[/N]   core of this end, of the server
   -c N[t]    DSCP (t: the whole byte)    -M N  MSS        -D          no delay           -4, -6
   -b, -v, -vv  brief, verbose, very verbose               -I NAME     stands before each line
-  -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt (joined: -fparse)
+  -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt, rtt (joined: -fparse)
   --json     linerate's record in place of lines
 Server:
   -S         until it is ended           -1  one test, and no more

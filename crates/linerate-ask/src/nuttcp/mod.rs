@@ -25,6 +25,9 @@ const BLOCK_BYTES: u64 = 64 << 10;
 /// Of UDP where no rate is named, in bit/s.
 const UDP_RATE: u64 = 1_000_000;
 
+/// Where neither a time nor an amount is named.
+const SECONDS: u64 = 10;
+
 /// Why a command line is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
@@ -203,7 +206,7 @@ impl Asked {
         let count = match (self.amount, self.time_ns) {
             (Some(_), Some(_)) => return Err("-n and -T: a test ends by one of both".into()),
             (None, time) => {
-                return Ok(End::Time(time.map_or(Nanos::from_secs(10), Nanos)));
+                return Ok(End::Time(time.map_or(Nanos::from_secs(SECONDS), Nanos)));
             }
             (Some((bytes, true)), _) => bytes / length.max(1),
             (Some((count, false)), _) => count,

@@ -8,7 +8,7 @@ use super::{Asked, Stop};
 /// Figures as `key=value`.
 pub(super) const PARSE: u32 = 0x40;
 /// Names of `-f`, and the bits they set, or with a dash clear or set.
-const FORMATS: [(&str, u32); 9] = [
+const FORMATS: [(&str, u32); 10] = [
     ("xmitstats", 0x1),
     ("runningtotal", 0x4),
     ("-drops", 0x8),
@@ -17,12 +17,13 @@ const FORMATS: [(&str, u32); 9] = [
     ("-retrans", 0x100),
     ("-beta", 0x400),
     ("-cwnd", 0x2000),
+    ("rtt", super::RTT),
     ("-rtt", 0),
 ];
 /// These have no value; what is joined to them is a mistake.
 const FLAGS: &str = "tr46DB1";
 /// Their value may be the next word.
-const APART: &str = "TwlnIpPNMci";
+const APART: &str = "TwlnIpPNMciR";
 
 /// What nuttcp has and this has not, by the beginning of its word, with what there is instead. The first that
 /// fits is meant.
@@ -153,11 +154,14 @@ impl Asked {
                 self.verbosity = u8::try_from(text.len().min(8)).unwrap_or(8) + 1;
             }
             ('b', _) if text.chars().all(|c| c.is_ascii_digit()) => self.verbosity = 0,
-            ('T', _) => self.time_ns = Some(positive(time(text), || invalid("timeout"))?),
+            ('T', _) => {
+                let time = time(text, super::SECONDS as f64, true);
+                self.time_ns = Some(positive(time, || invalid("timeout"))?);
+            }
             ('i', _) if text.is_empty() => self.interval_ns = Some(1_000_000_000),
             ('i', _) => {
-                let interval = time(text).ok_or_else(|| invalid("interval"))?;
-                self.interval_ns = Some(interval).filter(|interval| *interval > 0);
+                let interval = time(text, 1.0, false);
+                self.interval_ns = Some(positive(interval, || invalid("interval"))?);
             }
             ('n', _) => {
                 let count = positive(bytes(text, 1), || invalid("nbuf"))?;
@@ -209,7 +213,7 @@ impl Asked {
         if self.unlimited && rest.is_empty() {
             return Ok(());
         }
-        let invalid = || Stop::Usage(format!("-R{text}: a rate joined to it, -Ri500m or -R1g"));
+        let invalid = || Stop::Usage(format!("-R{text}: no rate, as in -Ri500m or -R 1g"));
         let (rate, burst) = match rest.split_once('/') {
             Some((rate, burst)) => (rate, Some(burst)),
             None => (rest, None),
@@ -265,7 +269,7 @@ fn refused(word: &str) -> Result<(), Stop> {
 }
 
 fn is_number(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && time(text).is_some()
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && time(text, 1.0, false).is_some()
 }
 
 fn positive(value: Option<u64>, invalid: impl Fn() -> Stop) -> Result<u64, Stop> {

@@ -57,6 +57,10 @@ fn rates_and_amounts_have_nuttcps_units() {
         ("-uu", None),
         ("-u -Ru", None),
         ("-u -Ra1g", Some(1_000_000_000)),
+        ("-u -R 500m", Some(500_000_000)),
+        ("-u -R i2m", Some(2_000_000)),
+        ("-u -R10kp -l100", Some(8_000_000)),
+        ("-u -R .5mp -l100", Some(400_000_000)),
     ] {
         assert_eq!(bps(text), wanted, "{text}");
     }
@@ -65,8 +69,24 @@ fn rates_and_amounts_have_nuttcps_units() {
     assert_eq!(end("-n1m -l100k"), End::Bytes(1_024_000));
     assert_eq!(end("-u -n500"), End::Datagrams(500));
     assert_eq!(end("-n1t"), End::Bytes(1 << 40));
+    assert_eq!(end("-n1p"), End::Bytes(1 << 50));
     assert_eq!(request("-w65536b host").plan.window, Some(65_536));
     assert_eq!(end("-T1h"), End::Time(Nanos::from_secs(3_600)));
+    assert_eq!(end("-T 1d"), End::Time(Nanos::from_secs(86_400)));
+}
+
+/// As there, a unit counts for the default too.
+#[test]
+fn zero_is_the_default() {
+    let end = |text: &str| request(&format!("{text} host")).plan.end;
+    assert_eq!((end("-T0"), end("-T 0")), (end(""), end("")));
+    assert_eq!(end("-T0m"), End::Time(Nanos::from_secs(600)));
+    for text in ["-i0 host", "-i 0 host", "-i host"] {
+        assert!(line(text).is_ok_and(|line| line.intervals), "{text}");
+        assert_eq!(request(text).plan.interval, Nanos::from_secs(1), "{text}");
+    }
+    assert_eq!(line("-f-rtt host").unwrap().format, 0);
+    assert_eq!(line("-f-rtt -frtt host").unwrap().format, RTT);
 }
 
 #[test]
@@ -77,7 +97,8 @@ fn what_is_not_done_is_refused_by_name() {
         ("-s host", "-s is not done here"),
         ("-j -u host", "jitter"),
         ("-F host", "-F is not done here"),
-        ("-T0 host", "invalid timeout"),
+        ("-T-1 host", "invalid timeout"),
+        ("-i1d host", "invalid interval"),
         ("-u -l3 host", "invalid buflen"),
         ("-n1 -T1 host", "-n and -T"),
         ("-fjson host", "invalid format option"),
@@ -88,7 +109,7 @@ fn what_is_not_done_is_refused_by_name() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    for text in ["-Z host", "-rq host", "-Ri 10m host", "--jso host", ""] {
+    for text in ["-Z host", "-rq host", "-Ri 10m host", "-R host", "-R5P host", "--jso host", ""] {
         assert!(matches!(line(text), Err(Stop::Usage(_))), "{text}: {:?}", line(text));
     }
 }

@@ -18,18 +18,21 @@ pub(super) fn bytes(text: &str, each: u64) -> Option<u64> {
         "m" | "M" => 1 << 20,
         "g" | "G" => 1 << 30,
         "t" | "T" => 1 << 40,
+        "p" | "P" => 1 << 50,
         _ => return None,
     };
     Some((number * each as f64) as u64)
 }
 
-/// Nanoseconds.
-pub(super) fn time(text: &str) -> Option<u64> {
+/// Nanoseconds; 0 means `default` of the unit. Intervals have no `days`.
+pub(super) fn time(text: &str, default: f64, days: bool) -> Option<u64> {
     let (number, unit) = parts(text)?;
+    let number = if number > 0.0 { number } else { default };
     let seconds = match unit {
         "" | "s" => 1.0,
         "m" | "M" => 60.0,
         "h" | "H" => 3_600.0,
+        "d" | "D" if days => 86_400.0,
         _ => return None,
     };
     Some((number * seconds * 1e9) as u64)
@@ -51,7 +54,10 @@ pub(super) fn speed(text: &str) -> Option<Speed> {
         "" | "k" | "K" => 1e3,
         "m" | "M" => 1e6,
         "g" | "G" => 1e9,
-        "p" | "P" => return Some(Speed::Packets(number)),
+        // 8.2.2 reads P in capitals as no unit, which nobody means: it is none here.
+        "p" => return Some(Speed::Packets(number)),
+        "kp" | "Kp" => return Some(Speed::Packets(number * 1e3)),
+        "mp" | "Mp" => return Some(Speed::Packets(number * 1e6)),
         _ => return None,
     };
     Some(Speed::Bits((number * each) as u64))

@@ -132,7 +132,7 @@ async fn grant(
         let why = "busy: a test is running, and this server makes one at a time";
         refuse(RefusalKind::Busy, why)
     })?;
-    let nic = facts(peer.ip()).await.nic;
+    let nic = facts(peer).await.nic;
     let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
     let permit = server.permit(peer.ip(), None, &agreed.plan)?;
     let (arrivals, _) = mpsc::unbounded_channel();

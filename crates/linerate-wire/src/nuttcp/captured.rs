@@ -133,6 +133,52 @@ fn captured_reports_are_written() {
     );
 }
 
+#[test]
+fn intervals_have_what_the_client_wants() {
+    let line = |bits: u32| {
+        let p = parameters(&NEW.replace("format = 2048", &format!("format = {}", 2_048 | bits)));
+        let span = |bytes, ns, loss| Span { bytes, ns, loss: Some(loss) };
+        let row = span(54 * 8_192, 502_040_000, (61, 7));
+        let text = results::interval(&p, row, span(114 * 8_192, 1_004_080_000, (121, 7)));
+        assert!(matches!(heard::line(text.trim_end()), Line::Interval(_)), "{text}");
+        text
+    };
+    let (row, all) = (
+        "    0.4219 MB /   0.50 sec =    7.0491 Mbps",
+        " Tot:     0.8906 MB /   1.00 sec =    7.4407 Mbps",
+    );
+    let [drops, of_all] = ["     7 /    61 ~drop/pkt", "     7 /   121 ~drop/pkt"];
+    let [percent, percent_of_all] = [" 11.48 ~%loss", "  5.79 ~%loss"];
+    let [sent, all_sent] = [" Trans:     0.4766 MB", " Tot:     0.9453 MB"];
+    assert_eq!(line(0x1), format!("{row}{drops}{percent}{sent}\n"));
+    assert_eq!(
+        line(0x1 | 0x4),
+        format!("{row}{drops}{percent}{all}{of_all}{percent_of_all}{sent}{all_sent}\n")
+    );
+    assert_eq!(line(0x8 | 0x4), format!("{row}{percent}{all}{percent_of_all}\n"));
+    assert_eq!(line(0x10 | 0x4), format!("{row}{drops}{all}{of_all}\n"));
+    assert_eq!(
+        line(0x1 | 0x4 | 0x40),
+        "megabytes=0.4219 real_sec=0.50 rate_Mbps=7.0491 drop=7 pkt=61 data_loss=11.47541 \
+         total_megabytes=0.8906 total_real_sec=1.00 total_rate_Mbps=7.4407 drop=7 pkt=121 \
+         data_loss=5.78512 tx_megabytes=0.4766 tx_total_megabytes=0.9453\n"
+    );
+}
+
+#[test]
+fn little_loss_has_five_decimals() {
+    let p = parameters(NEW);
+    for (loss, wanted) in [
+        ((844_516, 24), "    24 / 844516 ~drop/pkt 0.00284 ~%loss\n"),
+        ((1_000, 1), "     1 /  1000 ~drop/pkt  0.10 ~%loss\n"),
+        ((1_000, 0), "     0 /  1000 ~drop/pkt  0.00 ~%loss\n"),
+    ] {
+        let span = Span { loss: Some(loss), ..Span::default() };
+        let text = results::interval(&p, span, span);
+        assert!(text.ends_with(&format!("Mbps{wanted}")), "{text}");
+    }
+}
+
 /// What servers of 6.1.2 and 8.2.2 wrote while they received over TCP and UDP, and when they had sent.
 #[test]
 fn captured_lines_are_read() {

@@ -13,6 +13,8 @@ const NO_RATE: u64 = 4_294_967_295;
 
 /// Asks for figures as `key=value`.
 const PARSE_STYLE: u32 = 0x40;
+/// Asks for what was sent beside what came.
+const SENT_TOO: u32 = 0x1;
 /// Asks for the running total beside each interval.
 const RUNNING_TOTAL: u32 = 0x4;
 /// Wants to see no retransmissions.
@@ -233,6 +235,11 @@ impl Parameters {
     /// Each interval is to show the total so far.
     pub const fn running_total(&self) -> bool {
         self.format & RUNNING_TOTAL != 0
+    }
+
+    /// Intervals are to show how much was sent.
+    pub const fn shows_sent(&self) -> bool {
+        self.format & SENT_TOO != 0
     }
 
     /// Intervals are to show what was lost …

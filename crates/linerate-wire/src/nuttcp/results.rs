@@ -73,25 +73,50 @@ pub fn interval(parameters: &Parameters, span: Span, total: Span) -> String {
             format!("{mb:>10.4} MB / {seconds:>6.2} sec = {mbps:>9.4} Mbps")
         }
     };
-    let mut line = figures(span, "");
-    if let Some((sent, lost)) = span.loss.filter(|_| parameters.shows_drops()) {
-        let _ = match parse {
-            true => write!(line, " drop={lost} pkt={sent}"),
-            false => write!(line, " {lost:>5} / {sent:>5} ~drop/pkt"),
-        };
-        let share = percent(lost, sent);
-        let _ = match parse {
-            _ if !parameters.shows_percent() => Ok(()),
-            true => write!(line, " data_loss={share:.5}"),
-            false => write!(line, " {share:>5.2} ~%loss"),
-        };
-    }
+    let loss = |span: Span| span.loss.map_or(String::new(), |loss| lost(parameters, loss));
+    let mut line = figures(span, "") + &loss(span);
     if parameters.running_total() {
         line.push_str(if parse { " " } else { " Tot: " });
-        line.push_str(&figures(total, "total_"));
+        line += &(figures(total, "total_") + &loss(total));
+    }
+    let sent = |span: Span| {
+        let (sent, _) = span.loss.filter(|_| parameters.shows_sent())?;
+        Some(sent as f64 * f64::from(parameters.length) / MEGABYTE)
+    };
+    if let Some(mb) = sent(span) {
+        let _ = match parse {
+            true => write!(line, " tx_megabytes={mb:.4}"),
+            false => write!(line, " Trans: {mb:>10.4} MB"),
+        };
+    }
+    if let Some(mb) = sent(total).filter(|_| parameters.running_total()) {
+        let _ = match parse {
+            true => write!(line, " tx_total_megabytes={mb:.4}"),
+            false => write!(line, " Tot: {mb:>10.4} MB"),
+        };
     }
     line.push('\n');
     line
+}
+
+/// Datagrams that were sent and lost, and how many percent that is, where the parameters want it.
+fn lost(parameters: &Parameters, (sent, lost): (u64, u64)) -> String {
+    let (parse, share) = (parameters.parse_style(), percent(lost, sent));
+    // Two decimals of so little would look like nothing.
+    let decimals = if share > 0.0 && share < 0.1 { 5 } else { 2 };
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = match parse {
+        _ if !parameters.shows_drops() => Ok(()),
+        true => write!(text, " drop={lost} pkt={sent}"),
+        false => write!(text, " {lost:>5} / {sent:>5} ~drop/pkt"),
+    };
+    let _ = match parse {
+        _ if !parameters.shows_percent() => Ok(()),
+        true => write!(text, " data_loss={share:.5}"),
+        false => write!(text, " {share:>5.decimals$} ~%loss"),
+    };
+    text
 }
 
 /// Where a server that sends over TCP connected to, in which its client looks for the round trip.

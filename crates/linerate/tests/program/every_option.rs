@@ -98,11 +98,22 @@ const NUTTCP: &[Row] = &[
     ("-Ra", "-u -Ra8m -l1000 -T0.5"),
     ("-w bytes", "-w65536b -T0.5"),
     ("-4", "-4 -T0.5"),
+    ("-fxmitstats", "-u -R8m -l1000 -T0.7 -i0.2 -fxmitstats"),
+    ("-frunningtotal", "-u -R8m -l1000 -T0.7 -i0.2 -frunningtotal"),
+    ("-fxmitstats", "-u -R8m -l1000 -T0.7 -i0.2 -fxmitstats -frunningtotal"),
+    ("-fxmitstats", "-u -R8m -l1000 -T0.7 -i0.2 -fxmitstats -frunningtotal -fparse"),
+    ("-fxmitstats -r", "-u -r -R8m -l1000 -T0.7 -i0.2 -fxmitstats -frunningtotal"),
+    ("-f-drops", "-u -R8m -l1000 -T0.7 -i0.2 -frunningtotal -f-drops"),
+    ("-f-percentloss", "-u -R8m -l1000 -T0.7 -i0.2 -frunningtotal -f-percentloss"),
+    ("-R apart", "-u -R 8m -l1000 -T0.5"),
+    ("-R packets", "-u -R1kp -l1000 -T0.5"),
+    ("-frtt", "-f-rtt -frtt -T0.5"),
+    ("-i0", "-r -T2.5 -i0"),
 ];
 
 /// Options that 6.1.2 has not, or whose test it does not end by itself. With `-i` its own server says of each interval that
 /// nothing was sent again, whatever was: linerate's does not.
-const NOT_OF_6_1_2: [&str; 4] = ["-xc", "-R burst", "-c", "-i sent"];
+const NOT_OF_6_1_2: [&str; 5] = ["-xc", "-R burst", "-c", "-i sent", "-fxmitstats -r"];
 
 /// An option, what the server is told, and the client's command line.
 const IPERF2: &[(&str, &str, &str)] = &[

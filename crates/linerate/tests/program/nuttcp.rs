@@ -118,7 +118,7 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
             assert!(text.contains(line), "{release}: {text}");
         }
         let text = run("-u -R8m -T2 -i0.5 -fxmitstats");
-        assert!(text.contains("~drop/pkt"), "{release}: {text}");
+        assert!(text.contains("~drop/pkt") && text.contains("~%loss Trans:"), "{release}: {text}");
         let text = run("-T2 -i0.5 -R100m -frunningtotal");
         assert!(text.contains("Tot:"), "{release}: {text}");
         // What is sent to it says how the connection fares, of which later releases read the window too.

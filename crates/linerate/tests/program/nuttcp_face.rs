@@ -314,7 +314,7 @@ fn what_is_not_done_and_what_fails_is_said() {
         ("-s", "-s is not done here"),
         ("-j -u", "`linerate udp HOST` measures jitter"),
         ("-m2 -u", "groups are not tested"),
-        ("-T0", "invalid timeout = 0"),
+        ("-T-1", "invalid timeout = -1"),
         ("-q", "-q is none of nuttcp's options"),
     ] {
         let out = run(face(), port, args);

@@ -70,7 +70,11 @@ impl Client {
             };
             let share = shares.next();
             let reported = share.as_ref().map(in_its_words);
-            ends.extend(stream::side(&report).map(|here| StreamEnd { here, far: reported }));
+            ends.extend(stream::side(&report).map(|here| StreamEnd {
+                here,
+                far: reported,
+                told: None,
+            }));
             match report {
                 Report::Send(sent) => {
                     let of_one = |row| interval_share(row, terms.plan.streams, id.index);

@@ -25,7 +25,11 @@ impl Server {
             sent = sent.saturating_add(row.counts.expected);
             lost = lost.saturating_add(row.counts.lost);
         }
-        span.loss = self.terms.asked.counts_sent().then_some((sent, lost));
+        let counts = self.terms.asked.counts_sent();
+        span.loss = counts.then_some((sent, lost));
+        let (all_sent, all_lost) = self.shown.loss.unwrap_or_default();
+        let all = (all_sent.saturating_add(sent), all_lost.saturating_add(lost));
+        self.shown.loss = counts.then_some(all);
         self.shown.bytes = self.shown.bytes.saturating_add(span.bytes);
         self.shown.ns = self.shown.ns.saturating_add(span.ns);
         let line = results::interval(&self.terms.asked, span, self.shown);

@@ -34,7 +34,7 @@ pub(super) fn plan(
     let clamped = |value: u64, limit: limits::Limit| value.clamp(limit.min, limit.max);
     let window = asked.window.map(|window| clamped(window, limits::WINDOW_BYTES));
     let plan = TestPlan {
-        traffic: traffic(asked)?,
+        traffic: traffic(asked, options)?,
         direction: if asked.client_sends { Direction::Forward } else { Direction::Reverse },
         streams: u16::try_from(asked.streams).unwrap_or(u16::MAX),
         end,
@@ -81,7 +81,7 @@ fn end(asked: &Parameters, options: &Options) -> (End, u64) {
     }
 }
 
-fn traffic(asked: &Parameters) -> Result<Traffic, Refused> {
+fn traffic(asked: &Parameters, options: &Options) -> Result<Traffic, Refused> {
     let rate = asked.rate_kbps.map(|kbps| BitRate::new(kbps.saturating_mul(1_000)));
     let rate = rate.flatten();
     if asked.udp {
@@ -90,6 +90,10 @@ fn traffic(asked: &Parameters) -> Result<Traffic, Refused> {
             && bits(burst) > rate.bits_per_second()
         {
             return Err(refuse(RefusalKind::Policy, "a burst of more than a second is not sent"));
+        }
+        if let Some(burst) = asked.burst.filter(|_| !asked.client_sends) {
+            let streams = u16::try_from(asked.streams).unwrap_or(u16::MAX);
+            admission::check_burst(burst, asked.length, streams, options)?;
         }
         limits::NUTTCP_DATAGRAM_BYTES
             .check(asked.length.into())
@@ -175,6 +179,19 @@ mod tests {
         // Without an end it has the owner's.
         let endless = made("timeout = 0.000000").unwrap();
         assert_eq!(endless.end, End::Time(Options::default().max_duration));
+    }
+
+    #[test]
+    fn a_burst_of_all_streams_is_of_the_owners_rate() {
+        let options = Options { max_rate: BitRate::new(8_000_000), ..Options::default() };
+        let burst = |fields: &str| plan(&asked(fields), IpVersion::V4, &options);
+        // Half a second of the rate is 500 datagrams.
+        assert!(burst("trans = 0, rate = 8000, maxburst = 500").is_ok());
+        for fields in ["trans = 0, maxburst = 501", "trans = 0, nstream = 2, maxburst = 251"] {
+            let refused = burst(&format!("{fields}, rate = 8000")).unwrap_err();
+            assert!(refused.why.contains("half a second"), "{refused:?}");
+        }
+        assert!(burst("rate = 8000, maxburst = 501").is_ok(), "it is the client that sends");
     }
 
     #[test]
