@@ -80,6 +80,11 @@ impl Vigil {
         now_ns.saturating_sub(self.began_ns)
     }
 
+    /// How long nothing has moved while this end ran, in nanoseconds.
+    pub fn idle_ns(&mut self, now_ns: u64, seen: &Seen) -> u64 {
+        self.idle.lasts(seen.moved, now_ns).min(seen.ran_ns)
+    }
+
     /// When it wants to look again.
     pub fn deadline_ns(&self) -> u64 {
         [self.end_ns, self.over_ns].into_iter().flatten().fold(self.look_ns, u64::min)
@@ -118,7 +123,7 @@ impl Vigil {
         self.hold(now_ns, seen, silence_ns)?;
         if self.bounds.ends_in_silence && silence_ns > self.bounds.pad_ns {
             actions.extend(drain);
-        } else if self.idle.lasts(seen.moved, now_ns).min(seen.ran_ns) > self.bounds.no_data_ns {
+        } else if self.idle_ns(now_ns, seen) > self.bounds.no_data_ns {
             let no_data = Duration::from_nanos(self.bounds.no_data_ns);
             return Err(cut(format!("no data moved for {no_data:?}")));
         }

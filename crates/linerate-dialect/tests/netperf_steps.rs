@@ -7,13 +7,13 @@ use linerate_dialect::netperf::server::{Server, Terms};
 use linerate_dialect::{Action, Conversation, Input, Seen};
 use linerate_model::plan::{AgreedPlan, Traffic, Transport};
 use linerate_testkit::plans;
-use linerate_wire::netperf::{Length, Request};
+use linerate_wire::netperf::{Length, Old, Request};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A server whose test of two seconds, a connection for each transaction, runs from 0 on.
-fn running() -> Server {
-    let request = Request {
+/// Of two seconds, a connection for each transaction.
+fn request() -> Request {
+    Request {
         transport: Transport::Tcp,
         transmits: true,
         receives: true,
@@ -35,7 +35,11 @@ fn running() -> Server {
         core: None,
         ip: None,
         old: None,
-    };
+    }
+}
+
+/// A server whose test runs from 0 on.
+fn running(request: Request) -> Server {
     let plan = plans::plan(Traffic::Rr(plans::rr(Transport::Tcp)));
     let terms = Terms {
         request,
@@ -62,7 +66,7 @@ fn asked_at(server: &mut Server, at_ns: u64) -> Vec<Action> {
 
 #[test]
 fn what_cores_do_is_of_the_agreed_time_and_not_of_what_a_server_waits_longer() {
-    let mut server = running();
+    let mut server = running(request());
     let before = asked_at(&mut server, 2 * SECOND - 1);
     assert!(!before.contains(&Action::HostOver), "{before:?}");
     // It wakes by itself in time.
@@ -73,4 +77,24 @@ fn what_cores_do_is_of_the_agreed_time_and_not_of_what_a_server_waits_longer() {
     assert!(!again.contains(&Action::HostOver) && !again.contains(&Action::Stop), "{again:?}");
     let end = asked_at(&mut server, 3 * SECOND);
     assert!(end.contains(&Action::Stop), "{end:?}");
+}
+
+/// A client of such messages keeps its connection and waits for the results.
+#[test]
+fn as_many_requests_as_were_asked_for_end_a_test_in_old_messages() {
+    let length = Length::Units(50);
+    let today = Request { connections: false, sizes: Some((100, 200)), length, ..request() };
+    for (old, ends) in [(Some(Old::Requests), true), (None, false)] {
+        let mut server = running(Request { old, ..today.clone() });
+        let mut stops = |at_ns: u64, moved: u64| {
+            let seen = Seen { moved, ran_ns: u64::MAX, ..Seen::default() };
+            server.input(at_ns, &seen, Input::Time);
+            std::iter::from_fn(|| server.action()).any(|action| action == Action::Stop)
+        };
+        assert!(!stops(SECOND, 14_999), "{old:?}");
+        assert!(!stops(2 * SECOND, 14_999), "{old:?}");
+        // The last response may still be on its way.
+        assert!(!stops(3 * SECOND, 15_000), "{old:?}");
+        assert_eq!(stops(3 * SECOND + SECOND / 4, 15_000), ends, "{old:?}");
+    }
 }

@@ -113,6 +113,8 @@ pub struct Line {
     pub test: Test,
     /// What this end does in it.
     pub way: Way,
+    /// `-d` of `omni`: whether this end sends, and whether it receives.
+    direction: Option<(bool, bool)>,
     /// Over UDP.
     pub udp: bool,
     /// A connection for each transaction.
@@ -214,9 +216,7 @@ pub fn parse(args: &[String]) -> Result<Line, Stop> {
     for (letter, value) in &of_test {
         line.take_of_test(*letter, value).map_err(|stop| named(*letter, stop))?;
     }
-    if line.way != Way::Asks {
-        line.burst = 0;
-    }
+    line.resolve();
     Ok(line)
 }
 

@@ -44,11 +44,16 @@ impl Line {
                 }
                 let width = maybe(width, number::<f64>)?.unwrap_or(5.0);
                 self.confidence = Some((level, width));
+                if self.runs == (1, 1) {
+                    self.runs = (3, 10);
+                }
             }
             'i' => {
                 let (max, min) = both(text);
-                let (max, min) = (number::<usize>(max)?.min(30), number::<usize>(min)?.max(3));
-                self.runs = (min.min(max.max(3)), max.max(min));
+                let max = maybe(max, number::<usize>)?.unwrap_or(self.runs.1);
+                let min = maybe(min, number::<usize>)?.unwrap_or(self.runs.0);
+                // As there: at most is never below at least, and then both have limits.
+                self.runs = (min.clamp(3, 30), max.max(min).clamp(3, 30));
             }
             'r' => self.rate_only = true,
             's' => self.wait_s = number(text)?,
@@ -113,8 +118,34 @@ impl Line {
         if let (None, (_, 2..)) = (self.confidence, self.runs) {
             self.confidence = Some((99, 5.0));
         }
-        if let (Some(_), (1, 1)) = (self.confidence, self.runs) {
-            self.runs = (3, 10);
+    }
+
+    /// What follows from all options of the test.
+    pub(super) fn resolve(&mut self) {
+        if self.test == Test::Omni {
+            // Without -d sizes say which ways data goes: what this end sends or the server receives, or the other way.
+            let asks = self.sizes.is_some();
+            let sizes = [&self.send_sizes, &self.receive_sizes];
+            let sends = asks || sizes.iter().any(|size| size.0.is_some());
+            let receives = asks || sizes.iter().any(|size| size.1.is_some());
+            let ways = self.direction.unwrap_or((sends, receives));
+            self.way = match ways {
+                (false, true) => Way::Receives,
+                (true, true) => Way::Asks,
+                (false, false) if self.connections => Way::Asks,
+                (true, false) | (false, false) => Way::Sends,
+            };
+            match ways {
+                (true, true) => self.sizes = self.sizes.or(Some((1, 1))),
+                (false, false) => self.sizes = None,
+                _ => {}
+            }
+        }
+        if self.test == Test::TcpCc {
+            self.sizes = None;
+        }
+        if self.way != Way::Asks {
+            self.burst = 0;
         }
     }
 
@@ -157,7 +188,11 @@ impl Line {
                 }
             }
             'L' => self.local(text)?,
-            'd' => self.direction(text)?,
+            // Other tests have theirs.
+            'd' if self.test == Test::Omni => {
+                self.direction = Some(direction(text)?);
+                self.connections |= text.eq_ignore_ascii_case("cc");
+            }
             'T' => match text.to_ascii_lowercase().as_str() {
                 "tcp" => self.udp = false,
                 "udp" => self.udp = true,
@@ -176,26 +211,21 @@ impl Line {
         }
         Ok(())
     }
+}
 
-    /// `-d` of the test: netperf's words and masks.
-    fn direction(&mut self, text: &str) -> Result<(), Stop> {
-        let lower = text.to_ascii_lowercase();
-        self.way = match lower.as_str() {
-            "send" | "xmit" | "transmit" | "stream" | "2" => Way::Sends,
-            "recv" | "receive" | "maerts" | "4" => Way::Receives,
-            "rr" | "send|recv" | "recv|send" | "6" => Way::Asks,
-            "cc" | "0" => {
-                self.connections = true;
-                Way::Asks
-            }
-            _ => return Err(Stop::Wrong(format!("no direction is called {text}"))),
+/// `-d` of `omni`, netperf's words and masks: whether this end sends, and whether it receives.
+fn direction(text: &str) -> Result<(bool, bool), Stop> {
+    text.split('|').try_fold((false, false), |(sends, receives), word| {
+        let (also_sends, also_receives) = match word.to_ascii_lowercase().as_str() {
+            "send" | "xmit" | "transmit" | "stream" | "2" => (true, false),
+            "recv" | "receive" | "maerts" | "4" => (false, true),
+            "rr" | "6" => (true, true),
+            // The first of them is linerate's.
+            "cc" | "0" => (false, false),
+            _ => return Err(Stop::Wrong(format!("no direction is called {word}"))),
         };
-        self.sizes = match self.way {
-            Way::Asks if lower != "cc" && lower != "0" => Some(self.sizes.unwrap_or((1, 1))),
-            _ => None,
-        };
-        Ok(())
-    }
+        Ok((sends || also_sends, receives || also_receives))
+    })
 }
 
 /// Each part, where it is named.

@@ -98,6 +98,44 @@ fn each_test_is_its_plan() {
     assert_eq!(tcp("-k 1,2 -K 3 -- -aBfFgIUV -i 1 -j 2 -p 1,2 -m 700").block, 700);
 }
 
+/// As 2.7.1 says of each by `DIRECTION`, `REQUEST_SIZE` and `RESPONSE_SIZE`.
+#[test]
+fn omni_goes_where_its_sizes_say_unless_a_direction_is_said() {
+    use Way::{Asks, Receives, Sends};
+    let made = |text: &str| {
+        let line = line(text).unwrap();
+        (line.way, line.connections, line.sizes)
+    };
+    for (text, wanted) in [
+        ("", (Sends, false, None)),
+        ("-r 100,200", (Asks, false, Some((100, 200)))),
+        ("-c", (Asks, true, None)),
+        ("-c -r 10,20", (Asks, true, Some((10, 20)))),
+        ("-m 1000", (Sends, false, None)),
+        ("-m ,1000", (Receives, false, None)),
+        ("-M 64K", (Sends, false, None)),
+        ("-M ,64K", (Receives, false, None)),
+        ("-m 1000,1000", (Asks, false, Some((1, 1)))),
+        ("-m 1000 -M ,1000", (Asks, false, Some((1, 1)))),
+        // What is said holds, wherever it stands.
+        ("-d recv -m 1000", (Receives, false, None)),
+        ("-r 4,5 -d recv", (Receives, false, Some((4, 5)))),
+        ("-d 6 -m 1000", (Asks, false, Some((1, 1)))),
+        ("-d Send|Recv -r 4,5", (Asks, false, Some((4, 5)))),
+        ("-d 0", (Sends, false, None)),
+        ("-d 0 -c -r 4,5", (Asks, true, None)),
+        ("-d cc", (Asks, true, None)),
+    ] {
+        assert_eq!(made(&format!("-t omni -- {text}")), wanted, "{text}");
+    }
+    // Of other tests both mean what they mean.
+    assert_eq!(made("-t TCP_STREAM -- -d recv -m ,1000"), (Sends, false, None));
+    assert_eq!(made("-t TCP_RR -- -d send -M ,64K"), (Asks, false, Some((1, 1))));
+    assert_eq!(made("-t TCP_CC -- -r 3,4"), (Asks, true, None));
+    assert_eq!(line("-t omni -- -b 4 -r 1,1").unwrap().burst, 4);
+    assert_eq!(request("-t omni -- -M ,64K").plan.direction, Direction::Reverse);
+}
+
 #[test]
 fn a_value_may_be_left_out_and_repeats_have_limits() {
     let asked = line("-- -k -m 1000").unwrap();
@@ -113,6 +151,11 @@ fn a_value_may_be_left_out_and_repeats_have_limits() {
     assert_eq!(repeats("-I 95"), (Some((95, 5.0)), (3, 10)));
     assert_eq!(repeats("-I 99,2 -i 40,1"), (Some((99, 2.0)), (3, 30)));
     assert_eq!(repeats("-i 10,5"), (Some((99, 5.0)), (5, 10)));
+    // At most is what is said first, and never below the other.
+    assert_eq!(repeats("-i 3,10").1, (10, 10));
+    assert_eq!(repeats("-i 10,40").1, (30, 30));
+    assert_eq!(repeats("-i 1").1, (3, 3));
+    assert_eq!((repeats("-I 95 -i 5,").1, repeats("-I 95 -i ,5").1), ((3, 5), (5, 10)));
 }
 
 #[test]
@@ -134,7 +177,7 @@ fn what_is_wrong_or_not_done_is_said() {
         ("-- -m 9999999999", "bytes"),
         ("-- -m 4G", "bytes"),
         ("-- -H other", "control connection"),
-        ("-- -d sideways", "direction"),
+        ("-t omni -- -d sideways", "direction"),
         ("-- -T sctp", "sctp"),
         ("-w 10parsecs", "time"),
         ("-b 10,5", "as fast as it can"),

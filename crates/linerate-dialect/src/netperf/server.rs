@@ -30,6 +30,8 @@ const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 /// A client that opens a connection for each transaction has begun so much later at most than its server, in
 /// nanoseconds: netperf's own waits 4 s, and its client for it.
 const CONNECTIONS_PAD_NS: u64 = 1_000_000_000;
+/// So long after the last request came its response is out, in nanoseconds.
+const ANSWERED_NS: u64 = 200_000_000;
 
 /// Why there are no results, as netperf's clients show it: numbers of errno(3).
 mod errno {
@@ -318,6 +320,12 @@ impl Server {
         {
             let error = if broken.by_quota { errno::QUOTA } else { errno::TIME };
             self.trouble(now_ns, error, broken.early);
+        }
+        if let Phase::Running(vigil) = &mut self.phase
+            && results::all_answered(&self.terms.request, seen.moved)
+            && vigil.idle_ns(now_ns, seen) >= ANSWERED_NS
+        {
+            self.actions.extend([Action::Stop, Action::DrainUntil(now_ns)]);
         }
         match &self.phase {
             Phase::Opening { answered, deadline_ns } if now_ns >= *deadline_ns => {

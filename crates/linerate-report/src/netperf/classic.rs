@@ -24,13 +24,14 @@ pub(super) fn show(options: &Options, figures: &Figures) -> String {
 /// The one figure of `-v 0`.
 fn brief(options: &Options, figures: &Figures, cpu: bool) -> String {
     let datagrams = options.test == Test::UdpStream;
-    let end = if options.cpu_here { &figures.here } else { &figures.there };
+    let end = figures.end(options.cpu_here);
     let brand = &options.brand;
     if !cpu {
         let rate = figures.throughput(options);
         return if datagrams { format!("{rate:7.2}\n") } else { format!("{rate:7.2} {brand}\n") };
     }
-    let (demand, method) = (figures.demand(options, end).unwrap_or(-1.0), method(end));
+    let demand = figures.demand(options, options.cpu_here).unwrap_or(-1.0);
+    let method = method(end);
     if datagrams {
         format!("{demand:6.2} {method}\n")
     } else {
@@ -85,14 +86,14 @@ fn stream_and_cpu(options: &Options, figures: &Figures) -> (String, String) {
     );
     let [to, from, message] = stream_sizes(options, figures);
     let (seconds, rate) = (figures.elapsed_s, figures.throughput(options));
-    let demand = |end: &End| figures.demand(options, end).unwrap_or(-1.0);
+    let demand = |here: bool| figures.demand(options, here).unwrap_or(-1.0);
     let line = format!(
         "{to:>6} {from:>6} {message:>6}    {seconds:<6.2}     {rate:7.2}   {:<6.2}   {:<6.2}   \
          {:<6.3}  {:<6.3} \n",
         busy(here),
         busy(there),
-        demand(here),
-        demand(there),
+        demand(true),
+        demand(false),
     );
     (head, line)
 }
@@ -104,7 +105,8 @@ fn datagrams(options: &Options, figures: &Figures, cpu: bool) -> (String, String
     let message = size(here.send_size.map(u64::from));
     let (sent, refused) = (here.send_calls, figures.refused);
     let arrived = there.receive_calls;
-    let rates = [here.sent, there.received].map(|bytes| figures.in_unit(options, bytes, 0.0));
+    let amounts: [fn(&Figures) -> f64; 2] = [|run| run.here.sent, |run| run.there.received];
+    let rates = amounts.map(|bytes| unit(options).0.of(figures.a_second(bytes), 0.0, 0));
     if !cpu {
         let head = format!(
             "Socket  Message  Elapsed      Messages                \n\
@@ -125,16 +127,16 @@ fn datagrams(options: &Options, figures: &Figures, cpu: bool) -> (String, String
         method(here),
         method(there)
     );
-    let demand = |end: &End| figures.demand(options, end).unwrap_or(-1.0);
+    let demand = |here: bool| figures.demand(options, here).unwrap_or(-1.0);
     let line = format!(
         "{near:>6}  {message:>6}   {seconds:<7.2} {sent:9.0} {refused:6.0}   {:8.1}     {:<6.2}   {:<6.3}\n\
          {far:>6}           {seconds:<7.2} {arrived:9.0}          {:8.1}     {:<6.2}   {:<6.3}\n\n",
         rates[0],
         busy(here),
-        demand(here),
+        demand(true),
         rates[1],
         busy(there),
-        demand(there)
+        demand(false)
     );
     (head, line)
 }
@@ -196,15 +198,15 @@ fn requests_and_cpu(options: &Options, figures: &Figures) -> (String, String) {
     );
     let ([send, receive], [request, response], far) = request_sizes(options, figures);
     let (seconds, rate) = (figures.elapsed_s, figures.throughput(options));
-    let demand = |end: &End| figures.demand(options, end).unwrap_or(-1.0);
+    let demand = |here: bool| figures.demand(options, here).unwrap_or(-1.0);
     let (gap, end) = if options.connections { ("   ", "") } else { ("  ", " ") };
     let line = format!(
         "{send:<6} {receive:<6} {request:<6}  {response:<6} {seconds:<6.2}  {rate:<6.2}{gap}{:<6.2} \
          {:<6.2} {:<6.3}  {:<6.3}{end}\n{far}",
         busy(here),
         busy(there),
-        demand(here),
-        demand(there),
+        demand(true),
+        demand(false),
     );
     (head, line)
 }
@@ -224,8 +226,8 @@ fn details(options: &Options, figures: &Figures) -> String {
             )
         }
         (Kind::Asks, _) => {
-            let rate = figures.a_second(figures.transactions);
-            let latency = Unit::Latency.of(0.0, rate, options.burst);
+            let rate = figures.a_second(|run| run.transactions);
+            let latency = Unit::Latency.of(0.0, rate, options.burst());
             let megabits = |size: u32| rate * f64::from(size) * 8.0 / 1e6;
             let (request, response) = options.sizes.unwrap_or((1, 1));
             format!(

@@ -80,6 +80,8 @@ pub struct Figures {
     pub mss: Option<u32>,
     /// How sure the means are.
     pub reached: Reached,
+    /// Those that these are the means of; of one run none.
+    pub runs: Vec<Figures>,
 }
 
 impl Figures {
@@ -95,27 +97,43 @@ impl Figures {
         }
     }
 
-    pub(super) fn a_second(&self, amount: f64) -> f64 {
-        if self.elapsed_s > 0.0 { amount / self.elapsed_s } else { 0.0 }
+    /// A ratio: of several runs the mean of theirs, which is not the ratio of the means.
+    fn mean_of(&self, ratio: impl Fn(&Self) -> f64) -> f64 {
+        match self.runs.as_slice() {
+            [] => ratio(self),
+            runs => runs.iter().map(ratio).sum::<f64>() / runs.len() as f64,
+        }
+    }
+
+    /// So much a second.
+    pub(super) fn a_second(&self, amount: impl Fn(&Self) -> f64) -> f64 {
+        self.mean_of(|run| if run.elapsed_s > 0.0 { amount(run) / run.elapsed_s } else { 0.0 })
     }
 
     /// In the unit of `-f`.
     pub fn throughput(&self, options: &Options) -> f64 {
-        self.in_unit(options, self.carried(options), self.transactions)
+        self.mean_of(|run| {
+            let bytes = run.a_second(|run| run.carried(options));
+            unit(options).0.of(bytes, run.a_second(|run| run.transactions), options.burst())
+        })
     }
 
-    /// An amount of the test's whole time, in the unit of `-f`.
-    pub(super) fn in_unit(&self, options: &Options, bytes: f64, transactions: f64) -> f64 {
-        unit(options).0.of(self.a_second(bytes), self.a_second(transactions), options.burst)
+    /// This end, or the server.
+    pub(super) fn end(&self, here: bool) -> &End {
+        if here { &self.here } else { &self.there }
     }
 
-    /// CPU time in microseconds for each KiB or transaction; none where the CPU is unknown.
-    pub(super) fn demand(&self, options: &Options, end: &End) -> Option<f64> {
-        let cpu = end.cpu?;
+    /// CPU time of that end in microseconds for each KiB or transaction; none where the CPU is unknown.
+    pub(super) fn demand(&self, options: &Options, here: bool) -> Option<f64> {
+        if !self.runs.is_empty() {
+            let each = self.runs.iter().map(|run| run.demand(options, here));
+            let each = each.collect::<Option<Vec<_>>>()?;
+            return Some(each.iter().sum::<f64>() / each.len() as f64);
+        }
+        let cpu = self.end(here).cpu?;
         let work = match (unit(options).0, options.udp, options.test.kind()) {
             (Unit::Transactions | Unit::Latency, _, Kind::Asks) => self.transactions,
             (_, true, Kind::Sends) => self.here.sent / 1_024.0,
-            (_, true, Kind::Receives) => self.there.sent / 1_024.0,
             _ => self.carried(options) / 1_024.0,
         };
         let time_us = cpu.busy / 100.0 * f64::from(cpu.count) * self.elapsed_s * 1e6;
@@ -157,6 +175,7 @@ impl Figures {
             there: end(&|run| &run.there),
             transactions: of(&|run| run.transactions),
             refused: of(&|run| run.refused),
+            runs: if runs.len() > 1 { runs.to_vec() } else { vec![] },
             ..last.clone()
         }
     }

@@ -131,6 +131,13 @@ pub struct Options {
     pub id: String,
 }
 
+impl Options {
+    /// Requests that are under way besides the first: of connections there is one at a time.
+    fn burst(&self) -> u32 {
+        if self.connections { 0 } else { self.burst }
+    }
+}
+
 /// What a throughput is counted in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unit {
@@ -187,7 +194,7 @@ pub struct Interim {
 pub fn interim(options: &Options, number: usize, row: &Interim) -> String {
     let (unit, name) = unit(options);
     let each = |amount: f64| if row.seconds > 0.0 { amount / row.seconds } else { 0.0 };
-    let rate = unit.of(each(row.bytes), each(row.transactions), options.burst);
+    let rate = unit.of(each(row.bytes), each(row.transactions), options.burst());
     let Interim { seconds, at_s, .. } = row;
     match options.selection {
         Some((Style::Keys, _)) => format!(

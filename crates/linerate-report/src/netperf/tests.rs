@@ -131,6 +131,58 @@ fn means_are_certain_or_a_warning_stands_above_them() {
 }
 
 #[test]
+fn what_several_runs_show_is_the_mean_of_their_rates() {
+    // 100, 200 and 300 transactions a second; of the whole time they are 175 a second.
+    let runs = [(2.0, 200.0), (1.0, 200.0), (1.0, 300.0)].map(|(elapsed_s, transactions)| {
+        let mut run = with_cpu();
+        (run.transactions, run.elapsed_s) = (transactions, elapsed_s);
+        (run.here.sent, run.there.received) = (transactions * 1e6, transactions * 1e6);
+        run.here.cpu = run.here.cpu.map(|cpu| Cpu { busy: 50.0, ..cpu });
+        run
+    });
+    let mean = Figures::mean(&runs);
+    let show = |asked: Options, names: &str| {
+        let selection = Some((Style::Keys, names.to_owned()));
+        report(&Options { selection, ..asked }, &mean)
+    };
+    // Half of two CPUs: 10, 5 and 3.3 ms for each transaction.
+    let wanted =
+        "THROUGHPUT=200.00\nTRANSACTION_RATE=200.000\nRT_LATENCY=5000.000\nLOCAL_SD=6111.111\n";
+    let names = "THROUGHPUT,TRANSACTION_RATE,RT_LATENCY,LOCAL_SD";
+    assert_eq!(show(options(Test::TcpRr), names), wanted);
+    // 800, 1,600 and 2,400 Mbit/s.
+    let wanted = "THROUGHPUT=1600.00\nLOCAL_SEND_THROUGHPUT=1600.00\n";
+    assert_eq!(show(options(Test::TcpStream), "THROUGHPUT,LOCAL_SEND_THROUGHPUT"), wanted);
+    let datagrams = Options { headers: false, ..options(Test::UdpStream) };
+    assert_eq!(report(&datagrams, &mean).matches("1600.00").count(), 2);
+    // What is unknown of one run is unknown of all.
+    let mut runs = runs;
+    runs[1].here.cpu = None;
+    assert_eq!(Figures::mean(&runs).demand(&options(Test::TcpRr), true), None);
+}
+
+#[test]
+fn work_is_what_arrived_and_connections_are_one_at_a_time() {
+    let mut received = with_cpu();
+    (received.here.received, received.there.sent) = (1_024_000.0, 2_048_000.0);
+    let mut asked = options(Test::Omni(Kind::Receives));
+    asked.udp = true;
+    asked.selection = Some((Style::Keys, "LOCAL_SD,REMOTE_SD".into()));
+    // 99.01 % of two CPUs for a second, over 1,000 KiB.
+    assert_eq!(report(&asked, &received), "LOCAL_SD=1980.200\nREMOTE_SD=1980.200\n");
+    let latency = |connections, format| {
+        let asked = Options { connections, format, burst: 4, ..options(Test::TcpCrr) };
+        let names = (Style::Keys, "THROUGHPUT,RT_LATENCY,BURST_SIZE".to_owned());
+        let figures = Figures { elapsed_s: 1.0, transactions: 1e3, ..Figures::default() };
+        report(&Options { selection: Some(names), ..asked }, &figures)
+    };
+    let lines = |first, second| format!("THROUGHPUT={first}\nRT_LATENCY={second}\nBURST_SIZE=4\n");
+    assert_eq!(latency(true, None), lines("1000.00", "1000.000"));
+    assert_eq!(latency(true, Some('u')), lines("1000.00", "1000.000"));
+    assert_eq!(latency(false, Some('u')), lines("5000.00", "5000.000"));
+}
+
+#[test]
 fn intervals_have_the_form_that_programs_read() {
     let row = Interim { bytes: 2.5e8, transactions: 0.0, seconds: 0.2, at_s: 1_795_509_966.34 };
     let mut asked = options(Test::TcpStream);

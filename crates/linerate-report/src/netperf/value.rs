@@ -33,7 +33,7 @@ pub(super) fn value(options: &Options, figures: &Figures, name: &str) -> String 
     }
     let unknown = || "-1".to_owned();
     let asks = options.test.kind() == Kind::Asks;
-    let rate = figures.a_second(figures.transactions);
+    let rate = figures.a_second(|run| run.transactions);
     match name {
         "SOCKET_TYPE" => if options.udp { "Datagram" } else { "Stream" }.to_owned(),
         "PROTOCOL" => if options.udp { "UDP" } else { "TCP" }.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn value(options: &Options, figures: &Figures, name: &str) -> String 
         "THROUGHPUT_CONFID" => width(options, figures.reached.throughput),
         "TRANSACTION_RATE" => format!("{:.3}", if asks { rate } else { 1.0 }),
         "RT_LATENCY" if asks && rate > 0.0 => {
-            format!("{:.3}", (1.0 + f64::from(options.burst)) * 1e6 / rate)
+            format!("{:.3}", Unit::Latency.of(0.0, rate, options.burst()))
         }
         "RT_LATENCY" => "-1.000".to_owned(),
         "BURST_SIZE" => options.burst.to_string(),
@@ -146,7 +146,9 @@ fn of_end(
     let share = |get: fn(&super::Cpu) -> f64| hundredths(end.cpu.as_ref().map_or(0.0, get));
     let tos = |tos: Option<u8>| format!("{:#x}", tos.map_or(u32::MAX, u32::from));
     let width_of = if here { figures.reached.here } else { figures.reached.there };
-    let throughput = |bytes: f64| hundredths(figures.in_unit_of_bytes(options, bytes));
+    let throughput = |bytes: fn(&End) -> f64| {
+        hundredths(figures.in_unit_of_bytes(options, |run| bytes(run.end(here))))
+    };
     let size = |size: Option<u32>, used: bool| match (size, used, here) {
         (Some(size), true, _) => size.to_string(),
         (_, _, true) => "0".to_owned(),
@@ -163,11 +165,11 @@ fn of_end(
         "CPU_PERCENT_SYSTEM" => share(|cpu| cpu.system),
         "CPU_PERCENT_SWINTR" => share(|cpu| cpu.softirq),
         "CPU_METHOD" => method(end).to_string(),
-        "SD" => format!("{:.3}", figures.demand(options, end).unwrap_or(-1.0)),
+        "SD" => format!("{:.3}", figures.demand(options, here).unwrap_or(-1.0)),
         "CPU_CONFID" => width(options, width_of),
         "TRANSPORT_RETRANS" => whole(end.retransmits),
-        "SEND_THROUGHPUT" => throughput(end.sent),
-        "RECV_THROUGHPUT" => throughput(end.received),
+        "SEND_THROUGHPUT" => throughput(|end| end.sent),
+        "RECV_THROUGHPUT" => throughput(|end| end.received),
         "CPU_BIND" => whole(asked.core),
         "CPU_COUNT" => end.cpu.map_or(0, |cpu| cpu.count).to_string(),
         "CPU_PEAK_UTIL" => hundredths(end.cpu.map_or(-1.0, |cpu| cpu.peak.1)),
@@ -196,7 +198,7 @@ pub(super) fn method(end: &End) -> char {
 
 impl Figures {
     /// Throughput of one end and way; of transactions in megabits.
-    fn in_unit_of_bytes(&self, options: &Options, bytes: f64) -> f64 {
+    fn in_unit_of_bytes(&self, options: &Options, bytes: impl Fn(&Self) -> f64) -> f64 {
         match unit(options).0 {
             Unit::Transactions | Unit::Latency => self.a_second(bytes) * 8.0 / 1e6,
             unit => unit.of(self.a_second(bytes), 0.0, 0),

@@ -97,7 +97,7 @@ impl Client {
                     return self.refuse(control, &Refusal::unknown(unfit.to_string())).await;
                 }
                 Ask::Unknown(kind) => {
-                    let why = format!("no test of netperf's has the number {}", kind.0);
+                    let why = format!("netperf's test number {} is not made here", kind.0);
                     return self.refuse(control, &Refusal::unknown(why)).await;
                 }
                 Ask::Passphrase => continue,
@@ -146,7 +146,7 @@ impl Client {
             let why = "a test is running, and this server makes one at a time";
             Refusal::new(RefusalKind::Busy, why)
         })?;
-        let nic = facts(self.peer.ip()).await.nic;
+        let nic = facts(self.peer).await.nic;
         let irq_cores = nic.as_ref().map(|nic| nic.irq_cores.clone()).unwrap_or_default();
         let permit = self.server.permit(self.peer.ip(), None, &agreed.plan);
         let permit = permit.map_err(|refused| Refusal::new(refused.kind, refused.why))?;

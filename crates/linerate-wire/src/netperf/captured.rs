@@ -91,8 +91,8 @@ fn messages_that_ask_for_no_test() {
     let ask_of = |kind: u32| ask(&Frame::new(Kind(kind), 0));
     assert_eq!([ask_of(1), ask_of(2)], [Ask::Debug, Ask::Debug]);
     assert_eq!([ask_of(5), ask_of(6)], [Ask::Calibrate, Ask::Passphrase]);
-    // -t SCTP_STREAM, and TCP_RR as releases before 2.5 asked for it.
-    assert_eq!([520, 13].map(ask_of), [520, 13].map(|kind| Ask::Unknown(Kind(kind))));
+    // -t SCTP_STREAM, and what systems are.
+    assert_eq!([520, 600].map(ask_of), [520, 600].map(|kind| Ask::Unknown(Kind(kind))));
     let unfit = |words: &str| match ask(&Frame::of_words(words)) {
         Ask::Test(Err(unfit)) => unfit,
         other => panic!("{other:?}"),

@@ -20,10 +20,6 @@ impl Kind {
     pub const CALIBRATE: Self = Self(5);
     /// A word that some servers want to hear first; it has no answer.
     pub const PASSPHRASE: Self = Self(6);
-    /// Asks for a stream to the server, as releases before 2.5 did.
-    pub const OLD_STREAM: Self = Self(10);
-    /// Likewise for connections that carry nothing.
-    pub const OLD_CONNECTIONS: Self = Self(300);
     /// Asks for a test.
     pub const OMNI: Self = Self(97);
     /// Answers with a port.
@@ -115,6 +111,13 @@ impl Frame {
 
     pub(super) fn set_real(&mut self, n: usize, value: f32) {
         self.set(n, value.to_bits());
+    }
+
+    /// A number of double precision, in two words.
+    pub(super) fn set_wide_real(&mut self, n: usize, value: f64) {
+        let bits = value.to_bits();
+        self.set(n, (bits >> 32) as u32);
+        self.set(n + 1, bits as u32);
     }
 
     /// Text at byte `at`, cut so that `most` bytes hold it and its NUL.

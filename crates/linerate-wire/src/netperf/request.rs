@@ -60,12 +60,22 @@ pub enum Unfit {
     Port(u32),
 }
 
-/// Messages of before 2.5 that a client of today still sends.
+/// Tests that are asked for in messages of before 2.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Old {
-    /// A stream to the server.
+    /// A stream to the server: TCP_STREAM and TCP_SENDFILE.
     Stream,
-    /// Connections that carry nothing.
+    /// One to the client: TCP_MAERTS.
+    Maerts,
+    /// Requests and responses: TCP_RR.
+    Requests,
+    /// The same over UDP: UDP_RR.
+    DatagramRequests,
+    /// Datagrams to the server: UDP_STREAM.
+    Datagrams,
+    /// A connection for each request: TCP_CRR.
+    ConnectionRequests,
+    /// Connections that carry nothing: TCP_CC.
     Connections,
 }
 

@@ -3,7 +3,9 @@
 use crate::support;
 use linerate_testkit::peer::LONG;
 
-use crate::support::netperf::{Netserver, an_address, netperf, programs, serve, value};
+use crate::support::netperf::{
+    Netserver, an_address, netperf, programs, programs_with, serve, value,
+};
 use crate::support::{alone, linerate, number, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -49,6 +51,43 @@ fn the_real_client_and_this_server_count_the_same() {
         let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-P 0 -l 3 {test}"));
         let ended = last_end(&server.says("\"outcome\"", count)).expect("an end");
         assert!(ended["answered"].as_u64().is_some_and(|n| n > 100), "{test}: {text}{ended}");
+    }
+}
+
+/// It asks for each of its tests in messages of before 2.5.
+#[test]
+#[ignore = "long"]
+fn a_real_client_without_omni_is_answered_in_its_words() {
+    let _alone = alone();
+    let test = "a_real_client_without_omni_is_answered_in_its_words";
+    let Some(bin) = programs_with(test, &["--disable-omni"]) else { return };
+    an_address();
+    let (server, at) = serve(&[]);
+    for (count, (test, counted)) in [
+        ("TCP_STREAM -l 1 -C", "/received/bytes"),
+        ("TCP_MAERTS -l 1 -C", "/sent/bytes"),
+        ("TCP_RR -l 1 -C", "/answered"),
+        ("TCP_RR -l -50 -- -r 100,200", "/answered"),
+        ("UDP_RR -l 1 -C", "/answered"),
+        ("UDP_RR -l -50 -- -r 100,200", "/answered"),
+        ("TCP_CRR -l 1 -C", "/answered"),
+        ("UDP_STREAM -l 1 -C -- -m 1000", "/received/bytes"),
+        ("UDP_STREAM -l 1 -- -m 1000", "/received/bytes"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = netperf(&bin, "127.0.0.1", at.port(), &format!("-t {test}"));
+        assert!(!text.contains("MIGRATED"), "{text}");
+        let ended = last_end(&server.says("\"outcome\"", count + 1)).expect("an end");
+        assert_eq!(ended["outcome"], "done", "{test}: {ended}");
+        let counted = ended.pointer(counted).and_then(Value::as_u64).unwrap_or(0);
+        assert!(counted > 0, "{test}: {ended}");
+        assert!(!test.contains("-l -50") || counted == 50, "{test}: {ended}");
+        // What it was told of datagrams it prints.
+        let datagrams = (counted / 1_000).to_string();
+        let told = text.split_whitespace().any(|word| word == datagrams);
+        assert!(!test.contains("UDP_STREAM") || told, "{test}: {text}{ended}");
     }
 }
 

@@ -55,7 +55,7 @@ fn refused(at: SocketAddr) -> Vec<Attack> {
     let words: [(&'static str, (usize, u32), u32); 13] = [
         ("kind 0", (0, 0), UNKNOWN),
         ("kind 2^32 - 1", (0, u32::MAX), UNKNOWN),
-        ("an old TCP_RR", (0, 13), UNKNOWN),
+        ("an old TCP_RR without sizes", (0, 13), UNKNOWN),
         ("node information", (0, 4), UNKNOWN),
         ("system information", (0, 600), UNKNOWN),
         ("SCTP", (DATA + 4 * 23, 132), UNKNOWN),

@@ -4,13 +4,25 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use linerate_session::assemble::HostSamples;
-use linerate_wire::netperf::{CpuShare, Request, Response, Results};
+use linerate_wire::netperf::{CpuShare, Length, Request, Response, Results};
 
 use crate::Granted;
 use crate::stream::Report;
 
 fn clipped(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// Whether as many requests as were asked for were answered, where `moved` bytes have come and gone, and the client says
+/// nothing of its end: so it is with messages of before 2.5.
+pub(super) fn all_answered(request: &Request, moved: u64) -> bool {
+    let (Some(_), Length::Units(count), Some((asked, answer))) =
+        (request.old, request.length, request.sizes)
+    else {
+        return false;
+    };
+    let each = u64::from(asked).saturating_add(answer.into());
+    moved >= each.saturating_mul(count.into())
 }
 
 /// Where to, and with which buffers.
