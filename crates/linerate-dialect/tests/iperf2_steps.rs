@@ -107,6 +107,61 @@ fn an_end_that_is_heard_twice_counts_once() {
     assert_eq!(sent, [Action::PeerSent(0, 5)]);
 }
 
+/// What it says is fixed with the first end: a client's number goes on as it repeats it, and so does the time.
+#[test]
+fn a_report_is_the_same_however_often_its_end_comes() {
+    let mut server = running();
+    let seen = Seen { arrived: 10_000, ..Seen::default() };
+    for (at, sent) in [(2 * SECOND, 5), (2 * SECOND + 10 * MS, 6)] {
+        server.input(at, &seen, Input::Data(DataEvent::PeerEnd(0, sent), &|_| None));
+    }
+    let at = 2 * SECOND + 50 * MS;
+    server.input(at, &seen, Input::Data(DataEvent::Done(0, received(4)), &|_| None));
+    let mut end = [0; 100];
+    for step in 1..=3 {
+        wire::datagram::Mark::end(6 + step, 0).write(&mut end);
+        server.input(at + 10 * step * MS, &seen, Input::Datagram(0, &end));
+    }
+    let all = said(&mut server);
+    assert!(all.len() == 4 && all.windows(2).all(|pair| pair[0] == pair[1]), "{all:?}");
+    let report = wire::Report::decode(&all[0]).expect("a report");
+    assert_eq!((report.datagrams, report.bytes, report.span_ns), (6, 500, 2 * SECOND));
+    // Users of this end see the same figures.
+    let ends: Vec<_> = server.ends().collect();
+    let told = ends[0].told.expect("its end was heard");
+    assert_eq!((told.packets, told.bytes, told.seconds), (6, 500, Some(2.0)));
+}
+
+#[test]
+fn of_a_client_that_vanished_nothing_is_told() {
+    let mut server = running();
+    let quiet = Seen { data_silence_ns: u64::MAX, ran_ns: u64::MAX, ..Seen::default() };
+    server.input(6 * SECOND, &quiet, Input::Time);
+    server.input(6 * SECOND, &quiet, Input::Data(DataEvent::Done(0, received(4)), &|_| None));
+    let ends: Vec<_> = server.ends().collect();
+    assert_eq!((ends.len(), ends[0].told), (1, None));
+}
+
+/// Whoever sends on holds no stream: neither when all reports have gone, nor where its bytes pay for few.
+#[test]
+fn datagrams_do_not_put_off_the_end_of_answering() {
+    for (arrived, every_ns, latest_ns) in
+        [(100_000, 10 * MS, 400 * MS), (100, 200 * MS, 3 * SECOND), (0, 240 * MS, 3 * SECOND)]
+    {
+        let mut server = running();
+        let seen = Seen { arrived, ..Seen::default() };
+        server.input(SECOND, &seen, Input::Data(DataEvent::PeerEnd(0, 5), &|_| None));
+        server.input(SECOND, &seen, Input::Data(DataEvent::Done(0, received(1)), &|_| None));
+        let mut at = SECOND;
+        while !server.is_over() && at < 60 * SECOND {
+            at += every_ns;
+            server.input(at, &seen, Input::Datagram(0, &[0; 1]));
+        }
+        assert_eq!(server.outcome(), Some(Ok(())));
+        assert!(at <= SECOND + latest_ns + every_ns, "{at} of {every_ns}");
+    }
+}
+
 #[test]
 fn silence_and_the_owners_limits_end_a_stream() {
     let quiet = Seen { data_silence_ns: u64::MAX, ran_ns: u64::MAX, ..Seen::default() };
@@ -206,6 +261,32 @@ fn having_sent(datagrams: u64) -> client::Client {
     let report = Box::new(Report::Send(SendReport { counts, ..Default::default() }));
     client.input(SECOND, &seen, Input::Data(DataEvent::Done(0, report), &|_| None));
     client
+}
+
+/// It answers, and never reads: its kernel takes what it has room for.
+#[test]
+fn a_server_that_does_not_read_is_left() {
+    let (traffic, end) = (Traffic::Tcp(TcpPlan::new(1_000)), End::Bytes(1 << 40));
+    let mut client = client::Client::new(client::Terms {
+        plan: TestPlan { traffic, end, ..plan() },
+        last: vec![],
+        ahead_ns: 0,
+        silence_ns: 10 * SECOND,
+        trips: false,
+    });
+    let seen = |moved| Seen { moved, ran_ns: u64::MAX, ..Seen::default() };
+    client.input(0, &seen(0), Input::Arrived(0));
+    client.input(0, &seen(0), Input::Prepared(None));
+    while client.action().is_some() {}
+    let mut at = 0;
+    while let Some(next) = client.deadline_ns().filter(|next| *next < 3_600 * SECOND) {
+        at = next.max(at + MS);
+        client.input(at, &seen(at.min(2 * SECOND)), Input::Time);
+    }
+    assert!((32 * SECOND..=34 * SECOND).contains(&at), "{at}");
+    assert!(std::iter::from_fn(|| client.action()).any(|action| action == Action::Stop));
+    let trouble = client.ended().trouble.expect("nothing moved");
+    assert!(matches!(trouble.failure, Failure::Server(_)), "{trouble:?}");
 }
 
 #[test]

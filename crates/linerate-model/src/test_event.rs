@@ -183,6 +183,8 @@ pub struct StreamEnd {
     pub here: Side,
     /// What the peer reported.
     pub far: Option<FarStream>,
+    /// What this end, which received, tells the peer of it (a server of iperf 2's, once the peer has said its end).
+    pub told: Option<FarStream>,
 }
 
 /// What this end measured of a stream.

@@ -77,10 +77,12 @@ pub enum Event {
     },
     /// No connection can be taken for now. Reported at most once in ten seconds.
     CannotAccept(String),
-    /// What a test in iperf3's dialect reports while it runs.
+    /// What a test in iperf3's or iperf 2's dialect reports while it runs.
     Test {
-        /// The client's control connection.
+        /// The client's end of its connection.
         peer: SocketAddr,
+        /// This end of it. Of iperf 2's tests both together say which one it is.
+        local: SocketAddr,
         /// What.
         event: TestEvent,
     },
@@ -111,6 +113,26 @@ pub enum Event {
     },
     /// What the [`Keeper`] says of its own work.
     Keeper(String),
+}
+
+/// Characters of a reason, which may have words of a peer: what is longer says nothing more to anybody.
+const MOST_WHY: usize = 300;
+
+impl Event {
+    /// Cuts what a stranger may have made long, and frees it: thousands wait in a log's queue.
+    pub(crate) fn cut(&mut self) {
+        let why = match self {
+            Self::Refused { why, .. } => why,
+            Self::TestEnded(_, result) => match &mut result.why {
+                Some(why) => why,
+                None => return,
+            },
+            _ => return,
+        };
+        if why.chars().nth(MOST_WHY).is_some() {
+            *why = why.chars().take(MOST_WHY).chain(['…']).collect();
+        }
+    }
 }
 
 /// Counts each event at once, also those that a log leaves out. It is told where tests are served: it must neither wait

@@ -115,14 +115,14 @@ struct Face<'a> {
     /// The record is shown instead.
     json: bool,
     /// Which test of this client's.
-    peer: SocketAddr,
+    test: SocketAddr,
     stop: signals::Stop,
 }
 
 impl Observer for Face<'_> {
     fn event(&mut self, event: &TestEvent) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = text.event(self.peer, event, &now(self.enhanced));
+        let lines = text.event((self.test, self.test), event, &now(self.enhanced));
         if !self.json && write(&lines).is_err() {
             // Without a reader the test has no purpose.
             self.stop.now();
@@ -149,9 +149,9 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     let text = Mutex::new(Text::new(options));
     let test = |request: &Request, number| {
         // Its number is all that distinguishes it.
-        let peer = SocketAddr::from((Ipv4Addr::UNSPECIFIED, number));
+        let test = SocketAddr::from((Ipv4Addr::UNSPECIFIED, number));
         let (enhanced, json) = (line.enhanced, line.json);
-        let mut shown = Face { text: &text, enhanced, json, peer, stop: stop.clone() };
+        let mut shown = Face { text: &text, enhanced, json, test, stop: stop.clone() };
         let record = linerate_runner::run(request, &mut shown, &stop);
         if json {
             face::document(&record)?;
@@ -203,7 +203,9 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
         move |_, event| {
             let lines = match event {
                 Event::Listening(..) => text.listening(),
-                Event::Test { peer, event } => text.event(peer, &event, &now(enhanced)),
+                Event::Test { peer, local, event } => {
+                    text.event((local, peer), &event, &now(enhanced))
+                }
                 Event::Refused { peer, why, .. } => {
                     let _ = writeln!(stderr(), "iperf: {}: {}", peer.ip(), clean(&why));
                     return;

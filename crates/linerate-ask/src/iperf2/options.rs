@@ -81,7 +81,7 @@ Client:
   -b N[kmgKMG]  bit/s of each stream (UDP: 1M; 0: no limit), or with -u datagrams a second: -b 1000pps
   -l N[kmKM]  bytes of a datagram (1470, IPv6 1450) or write  -P N  streams    -R  the server sends    -X
   -d, --full-duplex  both ways at once, over connections of their own      -r  one way, then the other
-  --trip-times  delays by both hosts' clocks, which must agree: where it is received, by -e's lines
+  --trip-times  says that both hosts' clocks agree: who receives shows delays by them, on the lines of -e
   --json  linerate's record of each test in place of lines
 Server, for TCP and UDP at once. Clients prove nothing, all is clear text; UDP is received and never sent, as nobody
 has proven an address. More: `linerate serve --iperf2`.

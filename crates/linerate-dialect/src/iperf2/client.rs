@@ -10,6 +10,7 @@ use linerate_wire::iperf2;
 
 use crate::ending::{Failure, Trouble};
 use crate::iperf2::client::Phase::{Collecting, Done, Opening, Preparing, Running};
+use crate::lookout::Lookout;
 use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
@@ -25,8 +26,6 @@ const REPEATS: u32 = 200;
 const HURRIED_REPEATS: u32 = 30;
 /// Datagrams that a server's last one overtook have so long, in nanoseconds.
 const STRAGGLERS_NS: u64 = 250_000_000;
-/// Silence is looked for so often, in nanoseconds.
-const LOOK_EVERY_NS: u64 = 100_000_000;
 /// Threads that were stopped have ended by then, in nanoseconds.
 const THREADS_NS: u64 = 4_000_000_000;
 /// A test without an end by time ends after this long in any case, in nanoseconds.
@@ -60,6 +59,7 @@ enum Phase {
         began_ns: u64,
         deadline_ns: u64,
         stopping: bool,
+        lookout: Lookout,
     },
     /// The host's counters are read a last time.
     Collecting,
@@ -87,7 +87,6 @@ pub struct Client {
     ticks: Ticks,
     rows: RowBook,
     shown: u64,
-    look_ns: u64,
     repeats: u32,
     /// Datagrams, as servers that send say at their end.
     peer_sent: u64,
@@ -153,10 +152,9 @@ impl Conversation for Client {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        let Running { deadline_ns, .. } = self.phase else { return None };
+        let Running { deadline_ns, lookout, .. } = &self.phase else { return None };
         let again = self.farewells.values().map(|farewell| farewell.again_ns);
-        let look = Some(self.look_ns).filter(|_| self.terms.plan.direction.has_reverse());
-        again.chain(look).chain([deadline_ns]).min()
+        again.chain([lookout.deadline_ns(), *deadline_ns]).min()
     }
 
     fn is_over(&self) -> bool {
@@ -178,7 +176,6 @@ impl Client {
             ticks: Ticks::new(ids.len()),
             rows: RowBook::new(terms.plan.interval.0, 0, ids.len()),
             shown: 0,
-            look_ns: 0,
             repeats: REPEATS,
             peer_sent: 0,
             interrupted: false,
@@ -253,7 +250,8 @@ impl Client {
             let planned_ns = self.terms.plan.duration().map_or(LONGEST_NS, |time| time.0);
             let most_ns = planned_ns.saturating_add(self.terms.silence_ns);
             let deadline_ns = now_ns.saturating_add(most_ns);
-            self.phase = Running { began_ns: now_ns, deadline_ns, stopping: false };
+            let lookout = Lookout::new(now_ns);
+            self.phase = Running { began_ns: now_ns, deadline_ns, stopping: false, lookout };
         }
     }
 
@@ -332,7 +330,8 @@ impl Client {
 
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
-        let Running { began_ns, deadline_ns, .. } = self.phase else { return };
+        let Running { began_ns, deadline_ns, ref mut lookout, .. } = self.phase else { return };
+        let lost = lookout.look(now_ns, (&self.terms.plan, seen, seen.moved));
         for (stream, farewell) in &mut self.farewells {
             if now_ns >= farewell.again_ns && farewell.said < self.repeats {
                 farewell.said += 1;
@@ -348,9 +347,6 @@ impl Client {
             let failure = Failure::Server(why.into());
             self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
         }
-        if now_ns >= self.look_ns {
-            self.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
-        }
         let receives = self.terms.plan.direction.has_reverse();
         let silent_ns = seen.data_silence_ns.min(now_ns.saturating_sub(began_ns));
         if self.reports.len() == self.ids.len() && self.farewells.is_empty() {
@@ -361,7 +357,7 @@ impl Client {
             self.collect();
         } else if receives && silent_ns.min(seen.ran_ns) > self.terms.silence_ns {
             self.fail(Failure::Server("no data came for too long".into()));
-        } else if let Some(failure) = stream::excess(&self.terms.plan, seen.received) {
+        } else if let Some(failure) = lost {
             self.fail(failure);
         } else if now_ns >= deadline_ns {
             let failure = if receives {
@@ -392,7 +388,7 @@ impl Client {
         let mut reports = std::mem::take(&mut self.reports);
         let ends = self.ids.iter().filter_map(|id| {
             let here = stream::side(reports.get(&id.stream)?)?;
-            Some(StreamEnd { here, far: self.far.get(&id.stream).map(in_its_words) })
+            Some(StreamEnd { here, far: self.far.get(&id.stream).map(as_seen), told: None })
         });
         let ends: Vec<_> = ends.collect();
         let streams = self.ids.iter().map(|id| {
@@ -443,8 +439,8 @@ fn trips(far: &iperf2::Report) -> Option<Trips> {
     })
 }
 
-/// A server's totals, for its users.
-fn in_its_words(far: &iperf2::Report) -> FarStream {
+/// A server's totals, for users of either end.
+pub(super) fn as_seen(far: &iperf2::Report) -> FarStream {
     FarStream {
         bytes: far.bytes,
         jitter_s: far.jitter_ns as f64 / 1e9,

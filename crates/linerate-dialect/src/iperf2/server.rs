@@ -8,11 +8,12 @@ use std::time::Duration;
 use linerate_model::plan::{AgreedPlan, Transport};
 use linerate_model::sample::RecvReport;
 use linerate_model::served::Outcome;
-use linerate_model::test_event::{Rows, TestEvent};
+use linerate_model::test_event::{FarStream, Rows, StreamEnd, TestEvent};
 use linerate_wire::iperf2::{self, REPORT_BYTES};
 
 use crate::ending::Early;
 use crate::idle::Idle;
+use crate::iperf2::client;
 use crate::rate_meter::RateMeter;
 use crate::rows::RowBook;
 use crate::stream::{self, DataEvent, Report, StreamId};
@@ -26,6 +27,8 @@ const STRAGGLERS_NS: u64 = 50_000_000;
 const QUIET_NS: u64 = 250_000_000;
 /// … or does not get any of so many.
 const MOST_REPORTS: u64 = 10;
+/// A client repeats its end for 2 s; whoever sends on after this, in nanoseconds, does not hold the stream's place.
+const ANSWERING_NS: u64 = 3_000_000_000;
 /// A stream that was granted is there by then, and a thread that was stopped has ended, in nanoseconds.
 const SOON_NS: u64 = 4_000_000_000;
 
@@ -53,6 +56,7 @@ enum Phase {
     /// The client has the report, or asks again for it.
     Answering {
         until_ns: u64,
+        over_ns: u64,
         reports: u64,
     },
     /// The thread was stopped.
@@ -180,6 +184,20 @@ impl Server {
         self.reports.iter().flatten()
     }
 
+    /// What its users see of each stream that has ended; of one whose end the client said, what it is told.
+    pub fn ends(&self) -> impl Iterator<Item = StreamEnd> {
+        self.reports().filter_map(|report| {
+            let told = match (report, self.ended) {
+                (Report::Recv(report), Some(ended)) => Some(FarStream {
+                    trips: report.trips,
+                    ..client::as_seen(&in_its_words(report, ended))
+                }),
+                _ => None,
+            };
+            Some(StreamEnd { here: stream::side(report)?, far: None, told })
+        })
+    }
+
     fn sends(&self) -> bool {
         self.terms.agreed.plan.direction.has_reverse()
     }
@@ -274,7 +292,8 @@ impl Server {
             }
             (_, Some(why)) => self.end(Err(Early::failed(why))),
             (Phase::Running(_), None) if self.ended.is_some() => {
-                self.phase = Phase::Answering { until_ns: now_ns, reports: 0 };
+                let over_ns = now_ns.saturating_add(ANSWERING_NS);
+                self.phase = Phase::Answering { until_ns: now_ns, over_ns, reports: 0 };
                 self.answer(now_ns, seen);
             }
             _ => self.end(Ok(())),
@@ -283,8 +302,12 @@ impl Server {
 
     /// Says what was received, and never more than came from that address: nobody has proven that it asked.
     fn answer(&mut self, now_ns: u64, seen: &Seen) {
-        let Phase::Answering { until_ns, reports } = &mut self.phase else { return };
-        *until_ns = now_ns.saturating_add(QUIET_NS);
+        let Phase::Answering { until_ns, over_ns, reports } = &mut self.phase else { return };
+        if *reports >= MOST_REPORTS {
+            // What still comes changes nothing, the end neither.
+            return;
+        }
+        *until_ns = now_ns.saturating_add(QUIET_NS).min(*over_ns);
         let came = seen.arrived.saturating_add(self.repeated);
         let most = MOST_REPORTS.min(came / REPORT_BYTES as u64);
         if let (Some(Some(Report::Recv(report))), Some(id), Some(ended)) =
@@ -361,14 +384,16 @@ fn error(report: &Report) -> Option<String> {
 fn in_its_words(report: &RecvReport, (sent, at_ns): (u64, u64)) -> iperf2::Report {
     let counts = &report.counts;
     let size = counts.bytes.checked_div(counts.datagrams).unwrap_or(0);
+    // Microseconds travel: both ends' users see the same.
+    let micros = |ns: u64| ns - ns % 1_000;
     let span_ns = report.first_ns.map_or(0, |first| at_ns.saturating_sub(first));
     iperf2::Report {
         bytes: counts.bytes.saturating_add(size),
-        span_ns,
+        span_ns: micros(span_ns),
         lost: counts.lost,
         out_of_order: counts.reordered.saturating_add(counts.duplicates),
         datagrams: sent.max(counts.expected).saturating_add(1),
-        jitter_ns: report.jitter_ns.unwrap_or(0),
+        jitter_ns: micros(report.jitter_ns.unwrap_or(0)),
         extended: false,
         // Clocks that are so far apart that data came before it was sent are no clocks that agree.
         delays: report.trips.filter(|trips| trips.least_ns >= 0).map(|trips| iperf2::Delays {

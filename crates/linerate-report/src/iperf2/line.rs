@@ -104,16 +104,6 @@ impl Line {
         Self { from_s, to_s, bytes: counts.bytes, what }
     }
 
-    /// The datagram that ends a stream is one of them, at a server of iperf 2's.
-    pub(super) fn with_last(mut self) -> Self {
-        if let What::Received { lost, all, .. } = &mut self.what {
-            let each = self.bytes.checked_div(all.saturating_sub(*lost)).unwrap_or(0);
-            self.bytes = self.bytes.saturating_add(each);
-            *all = all.saturating_add(1);
-        }
-        self
-    }
-
     /// Two streams as one; what cannot be added is left out.
     pub(super) fn add(&mut self, more: &Self) {
         self.to_s = self.to_s.max(more.to_s);

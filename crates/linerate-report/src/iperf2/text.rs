@@ -15,6 +15,9 @@ const LINE: &str = "------------------------------------------------------------
 const RECEIVED: &str =
     "[ ID] Interval       Transfer     Bandwidth        Jitter   Lost/Total Datagrams\n";
 
+/// This end of a test, and its peer.
+type Ends = (SocketAddr, SocketAddr);
+
 /// What a client or a server prints.
 #[derive(Debug)]
 pub struct Text {
@@ -23,7 +26,8 @@ pub struct Text {
     next: u32,
     /// The names of the columns are above the next line.
     headed: bool,
-    tests: BTreeMap<SocketAddr, Test>,
+    /// By their two ends: where streams go back to one port of a client, the peer is the same.
+    tests: BTreeMap<Ends, Test>,
 }
 
 #[derive(Debug)]
@@ -61,8 +65,13 @@ impl Text {
         format!("{LINE}Server listening on {protocol} port {port}{pid}\n{settings}{buffer}{LINE}")
     }
 
-    /// Lines for one event of the test with this peer.
-    pub fn event(&mut self, peer: SocketAddr, event: &TestEvent, when: &When) -> String {
+    /// Lines for one event of the test between this end and this peer.
+    pub fn event(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        event: &TestEvent,
+        when: &When,
+    ) -> String {
         match event {
             TestEvent::Connected(_) => String::new(),
             TestEvent::Start(start) => {
@@ -71,12 +80,12 @@ impl Text {
                 self.next = self.next.saturating_add(count);
                 let text = if self.options.csv { String::new() } else { self.started(&test, when) };
                 self.headed = false;
-                self.tests.insert(peer, test);
+                self.tests.insert(ends, test);
                 text
             }
-            TestEvent::Rows(rows) => self.interval(peer, rows, when).unwrap_or_default(),
+            TestEvent::Rows(rows) => self.interval(ends, rows, when).unwrap_or_default(),
             TestEvent::End(end) => {
-                let Some(test) = self.tests.remove(&peer) else { return String::new() };
+                let Some(test) = self.tests.remove(&ends) else { return String::new() };
                 if self.options.csv { ended_csv(&test, end, when) } else { self.ended(&test, end) }
             }
         }
@@ -158,8 +167,8 @@ impl Text {
         text
     }
 
-    fn interval(&mut self, peer: SocketAddr, rows: &Rows, when: &When) -> Option<String> {
-        let test = self.tests.get(&peer).filter(|_| self.options.intervals)?;
+    fn interval(&mut self, ends: Ends, rows: &Rows, when: &When) -> Option<String> {
+        let test = self.tests.get(&ends).filter(|_| self.options.intervals)?;
         let span = (rows.start_ns as f64 / 1e9, rows.end_ns as f64 / 1e9);
         let transport = test.transport();
         let lines = test
@@ -353,6 +362,10 @@ fn name(start: &Start, id: u32, stream: &Stream) -> String {
 
 /// A stream over the whole test.
 fn whole(test: &Test, end: &End, ended: &StreamEnd) -> Line {
+    if let Some(told) = &ended.told {
+        // The same as at the client, whose end is a datagram as well.
+        return Line::of_far(told);
+    }
     let to_s = match &ended.here {
         Side::Send(sent) => sent.span_ns,
         Side::Recv(recv) => recv
@@ -361,8 +374,7 @@ fn whole(test: &Test, end: &End, ended: &StreamEnd) -> Line {
             .map_or(end.span_ns, |(first, last)| last.saturating_sub(first)),
     } as f64
         / 1e9;
-    let line = Line::of_side(test.transport(), to_s, &ended.here);
-    if test.start.client { line } else { line.with_last() }
+    Line::of_side(test.transport(), to_s, &ended.here)
 }
 
 fn ended_csv(test: &Test, end: &End, when: &When) -> String {
@@ -433,7 +445,7 @@ mod tests {
     fn end(far: &[Option<FarStream>]) -> TestEvent {
         let report = SendReport { counts: sent(), span_ns: 500_000_000, ..SendReport::default() };
         let here = Side::Send(Box::new(report));
-        let streams = far.iter().map(|far| StreamEnd { here: here.clone(), far: *far });
+        let streams = far.iter().map(|far| StreamEnd { here: here.clone(), far: *far, told: None });
         TestEvent::End(Box::new(End { streams: streams.collect(), ..End::default() }))
     }
 
@@ -453,7 +465,7 @@ mod tests {
         let mut text = Text::new(options);
         let words = "2026-11-23 18:51:44 (UTC)".into();
         let when = When { digits: "20261123185144".into(), words };
-        events.iter().map(|event| text.event(at(9), event, &when)).collect()
+        events.iter().map(|event| text.event((at(8), at(9)), event, &when)).collect()
     }
 
     fn client() -> Options {
@@ -474,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_counts_the_last_datagram_and_numbers_its_streams() {
+    fn a_server_says_what_it_tells_its_clients_and_numbers_its_streams() {
         let counts = RecvCounts {
             bytes: 13_230,
             datagrams: 9,
@@ -486,12 +498,60 @@ mod tests {
         };
         let (first_ns, last_ns) = (Some(1_000_000_000), Some(1_500_000_000));
         let report = RecvReport { counts, first_ns, last_ns, ..RecvReport::default() };
-        let streams = vec![StreamEnd { here: Side::Recv(Box::new(report)), far: None }];
-        let end = TestEvent::End(Box::new(End { streams, ..End::default() }));
-        let events = [start(false, &[4_001]), end.clone(), start(false, &[4_002]), end];
+        let here = Side::Recv(Box::new(report));
+        // Until the datagram that ends it, which is one of them; of a client that vanished there is none.
+        let told = FarStream { bytes: 14_700, seconds: Some(0.75), errors: 1, ..reported() };
+        let [heard, vanished] = [Some(told), None].map(|told| {
+            let streams = vec![StreamEnd { here: here.clone(), far: None, told }];
+            TestEvent::End(Box::new(End { streams, ..End::default() }))
+        });
+        let events = [start(false, &[4_001]), heard, start(false, &[4_002]), vanished];
         let options = Options { port: 5_001, udp: true, enhanced: true, ..Options::default() };
         let text = shown(options.clone(), &events);
         insta::assert_snapshot!(Text::new(options).listening() + &text);
+    }
+
+    /// As with `-d -P 2`, where both go back to the port of its `-L`.
+    #[test]
+    fn streams_back_to_one_port_keep_their_own_lines() {
+        let counts = |bytes| SendCounts { bytes, ..SendCounts::default() };
+        let start = |port| {
+            let TestEvent::Start(mut start) = start(false, &[5_002]) else { panic!("a start") };
+            start.asked.transport = Transport::Tcp;
+            let stream = &mut start.streams[0];
+            (stream.local, stream.sends) = (at(port), true);
+            TestEvent::Start(start)
+        };
+        let end = |bytes| {
+            let counts = counts(bytes);
+            let report = SendReport { counts, span_ns: 500_000_000, ..SendReport::default() };
+            let here = Side::Send(Box::new(report));
+            let streams = vec![StreamEnd { here, far: None, told: None }];
+            TestEvent::End(Box::new(End { streams, ..End::default() }))
+        };
+        let rows = |bytes| {
+            let row = Row::Send(SendInterval { counts: counts(bytes), ..SendInterval::default() });
+            let streams = vec![row];
+            TestEvent::Rows(Rows { start_ns: 0, end_ns: 500_000_000, omitted: false, streams })
+        };
+        let mut text = Text::new(Options { csv: true, intervals: true, ..Options::default() });
+        let mut lines = String::new();
+        for (port, event) in [
+            (4_001, start(4_001)),
+            (4_002, start(4_002)),
+            (4_001, rows(1_000)),
+            (4_002, rows(2_000)),
+            (4_002, end(2_000)),
+            (4_001, end(1_000)),
+        ] {
+            lines += &text.event((at(port), at(5_002)), &event, &When::default());
+        }
+        let fields = |line: &str| {
+            let fields: Vec<_> = line.split(',').collect();
+            [fields[2], fields[5], fields[7]].join(" ")
+        };
+        let said: Vec<_> = lines.lines().map(fields).collect();
+        assert_eq!(said, ["4001 1 1000", "4002 2 2000", "4002 2 2000", "4001 1 1000"]);
     }
 
     #[test]
@@ -511,12 +571,17 @@ mod tests {
         let (first_ns, last_ns) = (Some(0), Some(500_000_000));
         let report = RecvReport { counts, first_ns, last_ns, trips, ..RecvReport::default() };
         let here = Side::Recv(Box::new(report));
-        let streams = vec![StreamEnd { here, far: None }];
+        let told =
+            FarStream { bytes: 14_700, packets: 10, errors: 0, reordered: None, ..reported() };
+        let told = Some(FarStream { trips, ..told });
+        let streams = vec![StreamEnd { here, far: None, told }];
         let ended = TestEvent::End(Box::new(End { streams, ..End::default() }));
         let server = Options { port: 5_001, udp: true, ..Options::default() };
         let udp = [TestEvent::Start(begins.clone()), ended.clone()];
         begins.asked.transport = Transport::Tcp;
-        let tcp = [TestEvent::Start(begins), ended];
+        let TestEvent::End(mut over) = ended else { panic!("an end") };
+        over.streams[0].told = None;
+        let tcp = [TestEvent::Start(begins), TestEvent::End(over)];
         let far = FarStream { trips, ..reported() };
         let client = shown(client(), &[start(true, &[4_001]), end(&[Some(far)])]);
         insta::assert_snapshot!(shown(server.clone(), &udp) + &shown(server, &tcp) + &client);

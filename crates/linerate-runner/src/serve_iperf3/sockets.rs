@@ -58,7 +58,7 @@ impl Guest for Sockets {
     }
 
     fn event(&mut self, event: TestEvent) {
-        self.events.send(Event::Test { peer: self.peer, event });
+        self.events.send(Event::Test { peer: self.peer, local: self.local, event });
     }
 
     fn watch(&mut self, control: &TcpStream) {

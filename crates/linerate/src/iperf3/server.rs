@@ -87,7 +87,7 @@ impl Events {
                 self.tests += 1;
                 Screen::new(&self.line, &self.options).listening(out, self.tests);
             }
-            Event::Test { peer, event } => {
+            Event::Test { peer, event, .. } => {
                 let fresh = || Screen::new(&self.line, &self.options);
                 let screen = self.screens.entry(peer).or_insert_with(fresh);
                 screen.event(out, &event, None);

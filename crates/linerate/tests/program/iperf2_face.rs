@@ -298,6 +298,58 @@ fn every_stream_and_interval_is_a_line() {
     server.said(2);
 }
 
+/// 2.1.8 has no row of the sum in CSV; 2.2.1 has one, with the ID -1.
+#[test]
+fn rows_of_several_streams_are_those_of_theirs() {
+    let _alone = alone();
+    if !installed("rows_of_several_streams_are_those_of_theirs") {
+        return;
+    }
+    for (server, args) in [("-y C", "-t 1 -b 8M -P 2 -y C"), ("-u -y C", "-u -t 1 -b 2M -P 2 -y C")]
+    {
+        for here in [Theirs, Ours] {
+            let server = Server::start(Ours, server);
+            for text in [client(here, server.2, args), server.said(2)] {
+                let mut ids: Vec<_> = text.lines().map(|line| line.split(',').nth(5)).collect();
+                ids.sort_unstable();
+                assert_eq!(ids, [Some("1"), Some("2")], "{here:?} {args}: {text}");
+            }
+        }
+    }
+}
+
+/// Both go back to the port where the client listens.
+#[test]
+fn a_client_that_is_called_back_twice_has_four_lines() {
+    let _alone = alone();
+    if !installed("a_client_that_is_called_back_twice_has_four_lines") {
+        return;
+    }
+    let (server, back) = (Server::start(Ours, "-y C"), free_port().to_string());
+    let near = client(Theirs, server.2, &format!("-d -P 2 -L {back} -t 1 -b 2M -y C"));
+    let far = server.said(4);
+    let ids: BTreeSet<_> = far.lines().filter_map(|line| line.split(',').nth(5)).collect();
+    assert_eq!(ids, BTreeSet::from(["1", "2", "3", "4"]), "{far}");
+    let returned = |text: &str| -> BTreeSet<[String; 2]> {
+        let rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let rows = rows.filter(|row| row.get(4) == Some(&back.as_str()));
+        rows.map(|row| [row[2].to_owned(), row[7].to_owned()]).collect()
+    };
+    assert_eq!((returned(&far).len(), returned(&far)), (2, returned(&near)), "{near}{far}");
+}
+
+/// Until the datagram that ends it, and not until the last of data.
+#[test]
+fn a_slow_stream_has_the_same_figures_at_both_ends() {
+    let _alone = alone();
+    let server = Server::start(Ours, "-u");
+    let near = client(Ours, server.2, "-u -b 100K -t 1");
+    let total =
+        |text: &str| text.lines().rfind(|line| is_total(line, false)).expect("a line").to_owned();
+    let (near, far) = (total(&near), total(&server.said(1)));
+    assert!(near == far && near.contains(" ms "), "{near}\n{far}");
+}
+
 #[test]
 fn both_ways_are_one_after_the_other_or_at_once() {
     let _alone = alone();

@@ -131,6 +131,6 @@ impl Client {
             _ => Side::Send(Box::default()),
         };
         let seconds = far_span.map(|_| far_ns as f64 / 1e9);
-        (StreamEnd { here, far: far.map(|far| far_stream(far, seconds)) }, outcome)
+        (StreamEnd { here, far: far.map(|far| far_stream(far, seconds)), told: None }, outcome)
     }
 }

@@ -146,7 +146,7 @@ impl Server {
                 Report::Recv(report) => Side::Recv(Box::new(report.clone())),
                 Report::Rr(_) | Report::Respond(_) => return None,
             };
-            Some(StreamEnd { here, far: None })
+            Some(StreamEnd { here, far: None, told: None })
         });
         End {
             streams: streams.collect(),

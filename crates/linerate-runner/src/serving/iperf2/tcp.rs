@@ -76,7 +76,11 @@ impl Call {
         }
         let Self { to, granted, from, .. } = self;
         match connect(from, to).await {
-            Ok(stream) => granted(StreamSocket::Tcp(stream), Vec::new()).run(server).await,
+            Ok((stream, local)) => {
+                let mut test = granted(StreamSocket::Tcp(stream), Vec::new());
+                test.local = local;
+                test.run(server).await;
+            }
             Err(error) => {
                 let why = format!("cannot connect back to it, as -d and -r ask: {error}");
                 server.turned_away(to, RefusalKind::Unable, &why);
@@ -161,7 +165,10 @@ fn call(server: &Server, asked: &Asked, alone: Alone) -> Result<Option<Call>, Re
 }
 
 /// Connects to the client, from where it was called. It may have called before it listens: 2.1.8 begins both at once.
-async fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<std::net::TcpStream> {
+async fn connect(
+    from: SocketAddr,
+    to: SocketAddr,
+) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     let deadline = Instant::now() + CONNECT_LIMIT;
     let stream = loop {
         let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -176,7 +183,8 @@ async fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<std::net::TcpSt
             connected => break connected?,
         }
     };
+    let local = sys::plain(stream.local_addr()?);
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    Ok(stream)
+    Ok((stream, local))
 }

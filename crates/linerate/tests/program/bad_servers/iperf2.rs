@@ -3,7 +3,7 @@
 use linerate_wire::iperf2::datagram::Mark;
 use linerate_wire::iperf2::{Ack, HEADER_BYTES, Report};
 
-use super::{Asks, Bad, Desk, Program, all_are_named};
+use super::{Asks, Bad, Desk, PATIENT, Program, all_are_named};
 
 const IPERF2: Program = Program {
     dialect: "iperf2",
@@ -15,6 +15,8 @@ const IPERF2: Program = Program {
 
 const TCP: Asks = ("tcp HOST -n 1Mi", "HOST -n 1M");
 const TIMED: Asks = ("tcp HOST -t 500ms", "HOST -t 0.5");
+/// More than there is room for on its way.
+const MUCH: Asks = ("tcp HOST -n 1Gi", "HOST -n 1G");
 const BACK: Asks = ("tcp HOST -n 1Mi -R", "HOST -n 1M -R");
 const TIMED_BACK: Asks = ("tcp HOST -t 500ms -R", "HOST -t 0.5 -R");
 const UDP: Asks = ("udp HOST -k 20 -l 1000 -b 8M", "HOST -u -n 20000 -l 1000 -b 8M");
@@ -218,6 +220,10 @@ static SILENT: &[Bad] = &[
         d.hear(HEADER_BYTES);
         d.say(&ACK.encode()[..10]);
         d.wait();
+    }),
+    ("answers, then never reads", MUCH, "server_lost", "nothing moved", |d| {
+        acked(d);
+        std::thread::sleep(PATIENT);
     }),
     ("sends nothing and stays", TIMED_BACK, "server_lost", "no data came", |d| {
         d.hear(HEADER_BYTES);
