@@ -1,18 +1,12 @@
 //! JetStream's own requests and answers.
-
-use std::time::Duration;
-
 use async_nats::client::RequestErrorKind;
 use async_nats::{HeaderMap, Message, Request};
 use linerate_model::record::ErrorRecord;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::connect::Broker;
+use crate::connect::{Broker, PATIENCE};
 use crate::error::{silent, unable};
-
-/// An answer comes after an fsync at most.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What JetStream says against something.
 #[derive(Debug, Clone, Deserialize)]
@@ -73,7 +67,8 @@ impl Broker {
         if let Some(headers) = headers {
             request = request.headers(headers);
         }
-        let answer = self.client.send_request(subject, request).await;
+        let answer = self.within(PATIENCE, self.client.send_request(subject, request)).await;
+        let answer = answer.ok_or_else(|| Trouble::Broken(silent(what)))?;
         answer.map_err(|error| broken(what, error.kind(), &error))
     }
 

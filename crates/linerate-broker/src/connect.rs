@@ -18,7 +18,7 @@ use linerate_fleet::health::TESTED;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::error::unable;
+use crate::error::{silent, unable};
 use crate::subject::OPERATOR;
 
 /// Oldest release that has atomic batches and times to live of single messages.
@@ -31,6 +31,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// than the time in which it takes 10,000 of them.
 const RESTART_TRIES: usize = 24;
 const RESTART_WAIT: Duration = Duration::from_secs(6);
+
+/// An answer comes after an fsync at most.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection that is away is waited for this long: a broker that is restarted has it back by then.
+const AWAY: Duration = Duration::from_secs(10);
+/// It is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How the client calls it that the broker does not let somebody in.
 const REFUSED: ConnectErrorKind = ConnectErrorKind::AuthorizationViolation;
@@ -85,19 +92,41 @@ impl Broker {
 
     /// Hears what comes for a subject.
     pub(crate) async fn listen(&self, subject: String) -> Result<Listener, ErrorRecord> {
-        let subscriber = self.client.subscribe(subject.clone()).await;
-        let subscriber = subscriber.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
-        // It is on its way to the broker then, which knows it a little later.
-        self.client.flush().await.map_err(|why| unable(&format!("listen to {subject}"), &why))?;
-        Ok(Listener(subscriber))
+        let what = format!("listen to {subject}");
+        let listening = async {
+            let subscriber = self.client.subscribe(subject).await;
+            let subscriber = subscriber.map_err(|why| unable(&what, &why))?;
+            // It is on its way to the broker then, which knows it a little later.
+            self.client.flush().await.map_err(|why| unable(&what, &why))?;
+            Ok(Listener(subscriber))
+        };
+        self.within(PATIENCE, listening).await.unwrap_or_else(|| Err(silent(&what)))
+    }
+
+    /// Has something done within this long, once there is a connection, which is waited for as well, for some time. What is
+    /// said without one the client keeps, and where that is much, whoever says more waits for the broker without an end.
+    pub(crate) async fn within<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let connected = async {
+            while !self.is_connected() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::time::timeout(patience.min(AWAY), connected).await.ok()?;
+        tokio::time::timeout(patience, work).await.ok()
     }
 
     /// Has said everything.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// When the broker does not answer, or the connection is gone.
     pub async fn flush(&self) -> Result<(), ErrorRecord> {
-        self.client.flush().await.map_err(|why| unable("send to the broker", &why))
+        let what = "send to the broker";
+        let flushed = self.within(PATIENCE, self.client.flush()).await;
+        flushed.ok_or_else(|| silent(what))?.map_err(|why| unable(what, &why))
     }
 
     /// Whether there is a connection now. Without one what is said waits in memory for the next.

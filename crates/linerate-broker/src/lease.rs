@@ -15,8 +15,8 @@ use linerate_model::record::ErrorRecord;
 use serde_json::json;
 
 use crate::api::Trouble;
-use crate::connect::Broker;
-use crate::error::unable;
+use crate::connect::{Broker, PATIENCE};
+use crate::error::{silent, unable};
 use crate::subject::{LEASES, lease};
 
 /// JetStream's words for a subject that has another message than was expected.
@@ -62,14 +62,15 @@ impl Broker {
             headers
         };
         let body = json!({ "holder": holder, "seconds": seconds }).to_string().into_bytes();
-        for (number, resource) in (1..messages).zip(resources) {
-            let sent = self.client.publish_with_headers(
-                lease(resource),
-                headers(number),
-                body.clone().into(),
-            );
-            sent.await.map_err(|why| unable(WHAT, &why))?;
-        }
+        let all_but_the_last = async {
+            for (number, resource) in (1..messages).zip(resources) {
+                let (to, body) = (lease(resource), body.clone().into());
+                self.client.publish_with_headers(to, headers(number), body).await?;
+            }
+            Ok::<_, async_nats::PublishError>(())
+        };
+        let sent = self.within(PATIENCE, all_but_the_last).await;
+        sent.ok_or_else(|| silent(WHAT))?.map_err(|why| unable(WHAT, &why))?;
         let mut commit = headers(messages);
         commit.insert("Nats-Batch-Commit", "1");
         match self.keep(WHAT, lease(last), commit, body).await {

@@ -9,7 +9,7 @@ use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde_json::{Value, json};
 
 use crate::connect::{Broker, Listener};
-use crate::error::unable;
+use crate::error::{silent, unable};
 use crate::subject::{AGENTS, LEASES, heartbeat, orders};
 use crate::walk::Stored;
 
@@ -88,14 +88,20 @@ impl Broker {
         let what = format!("tell the agent {agent} what to do");
         let body = serde_json::to_vec(order).map_err(|why| unable(&what, &why))?;
         let request = async_nats::Request::new().payload(body.into()).timeout(Some(patience));
-        let answer = self.client.send_request(orders(agent), request).await.map_err(|error| {
+        let asked = self.within(patience, self.client.send_request(orders(agent), request)).await;
+        let against =
+            |kind, why: &str| ErrorRecord::new(kind, format!("cannot {what}"), why, &[NO_AGENT]);
+        let answer = asked.ok_or_else(|| match self.is_connected() {
+            true => against(ErrorKind::TimedOut, "it does not answer"),
+            false => silent(&what),
+        })?;
+        let answer = answer.map_err(|error| {
             use async_nats::client::RequestErrorKind as Kind;
-            let (kind, why) = match error.kind() {
-                Kind::NoResponders => (ErrorKind::HostGone, "it is not connected".to_owned()),
-                Kind::TimedOut => (ErrorKind::TimedOut, "it does not answer".to_owned()),
-                _ => (ErrorKind::Unable, error.to_string()),
-            };
-            ErrorRecord::new(kind, format!("cannot {what}"), why, &[NO_AGENT])
+            match error.kind() {
+                Kind::NoResponders => against(ErrorKind::HostGone, "it is not connected"),
+                Kind::TimedOut => against(ErrorKind::TimedOut, "it does not answer"),
+                _ => against(ErrorKind::Unable, &error.to_string()),
+            }
         })?;
         match serde_json::from_slice(&answer.payload) {
             Ok(Answer::Failed(error)) => Err(*error),

@@ -193,6 +193,11 @@ impl Fence {
         true
     }
 
+    /// What runs has to be over by then, if not before: the lease may be longer than its host lets it be.
+    pub fn close_by(&mut self, at_ns: u64) {
+        self.closes_ns = self.closes_ns.map(|closes_ns| closes_ns.min(at_ns));
+    }
+
     /// Whether what runs under `epoch` may send.
     pub fn is_open(&self, now_ns: u64, epoch: Epoch) -> bool {
         epoch == self.highest && self.closes_ns.is_some_and(|closes_ns| now_ns < closes_ns)
@@ -254,6 +259,18 @@ mod tests {
     fn a_book_without_epochs_grants_nothing() {
         let mut book = LeaseBook::after(Epoch(u64::MAX));
         assert_eq!(book.grant(0, &set([1]), TERM), Err(Refused::NoEpoch));
+    }
+
+    #[test]
+    fn a_fence_closes_before_its_lease_where_its_host_wants_that() {
+        let mut fence = Fence::default();
+        fence.close_by(5);
+        assert_eq!(fence.closes_ns(), None, "what is closed stays so");
+        assert!(fence.prepare(1_000, Epoch(4), TERM));
+        fence.close_by(2_000);
+        assert_eq!(fence.closes_ns(), Some(1_090), "a lease gets no longer");
+        fence.close_by(1_020);
+        assert!(fence.is_open(1_019, Epoch(4)) && !fence.is_open(1_020, Epoch(4)));
     }
 
     #[test]

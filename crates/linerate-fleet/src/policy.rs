@@ -5,7 +5,7 @@
 //!
 //! ```toml
 //! tests = ["udp", "tcp", "rr"]
-//! peers = ["b", "c"]          # or ["*"]
+//! peers = ["b", "c"]          # or ["*"]; with addresses and networks as well, in which the others have to be
 //! max_duration = "30s"        # warm-up included
 //! max_rate = "100M"           # of a direction; "max" for no limit
 //! max_streams = 4             # 1 where nothing is said
@@ -26,6 +26,8 @@ pub struct Policy {
     tests: Vec<TrafficKind>,
     /// Names of hosts; nothing is every host.
     peers: Option<Vec<String>>,
+    /// Addresses and networks of hosts, as they are written; nothing is every address.
+    networks: Vec<String>,
     max_duration: Nanos,
     /// Of one direction; nothing is no limit.
     max_rate: Option<BitRate>,
@@ -99,9 +101,15 @@ impl Policy {
         if let Some(device) = written.device.as_ref().filter(|name| !is_interface_name(name)) {
             return Err(line("device", format!("`{device}` is no name of an interface")));
         }
+        // No name of an agent has one of these.
+        let is_network = |peer: &String| peer.contains(['.', ':', '/']);
+        let (networks, names): (Vec<String>, Vec<String>) =
+            written.peers.into_iter().partition(is_network);
+        let all = names.iter().any(|peer| peer == ANY) || names.is_empty() && !networks.is_empty();
         Ok(Self {
             tests: written.tests,
-            peers: (!written.peers.iter().any(|peer| peer == ANY)).then_some(written.peers),
+            peers: (!all).then_some(names),
+            networks,
             max_duration,
             max_rate,
             max_streams: written.max_streams,
@@ -141,9 +149,20 @@ impl Policy {
         }
     }
 
+    /// Addresses and networks in which the other hosts have to be, as they are written; nothing where all may be anywhere. A
+    /// name is what whoever asks says that the other host is called.
+    pub fn networks(&self) -> &[String] {
+        &self.networks
+    }
+
     /// The interface that a test may set.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref()
+    }
+
+    /// Minutes from this one of the day to the end of the hours in which it allows a test; nothing where it has no end.
+    pub fn minutes_left(&self, minute: u16) -> Option<u16> {
+        hours::left(&self.hours, minute)
     }
 
     fn duration(&self, plan: &TestPlan) -> Result<(), Denied> {
@@ -181,6 +200,7 @@ impl Policy {
             Some(peers) if peers.is_empty() => "with nobody".to_owned(),
             Some(peers) => format!("with {}", some(peers)),
         });
+        words.extend((!self.networks.is_empty()).then(|| format!("at {}", some(&self.networks))));
         words.extend((!self.settings.is_empty()).then(|| format!("sets {}", some(&self.settings))));
         let hours: Vec<String> = self.hours.iter().map(ToString::to_string).collect();
         words.extend((!hours.is_empty()).then(|| hours.join(", ")));
@@ -298,6 +318,24 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_no_names_and_do_for_them_where_there_are_none() {
+        let plan = udp(Some(1), 1);
+        let read = |peers: &str| Policy::read(&FILE.replace("\"b\", \"c\"", peers)).unwrap();
+        for (peers, b, d, networks) in [
+            ("\"192.0.2.0/24\"", true, true, 1),
+            ("\"2001:db8::7\", \"b\"", true, false, 1),
+            ("\"*\", \"192.0.2.7\", \"2001:db8::/32\"", true, true, 2),
+            ("\"b\"", true, false, 0),
+            ("", false, false, 0),
+        ] {
+            let policy = read(peers);
+            assert_eq!(policy.networks().len(), networks, "{peers}");
+            let allows = |peer| policy.allows(&Asked { peer, ..asked(&plan) }).is_ok();
+            assert_eq!((allows("b"), allows("d")), (b, d), "{peers}");
+        }
+    }
+
+    #[test]
     fn a_test_sets_what_the_file_names() {
         let plan = udp(Some(1), 1);
         let set = [Setting::new("offload.gro", SettingValue::Switch(false)).unwrap()];
@@ -325,6 +363,8 @@ mod tests {
         let free = FILE.replace("\"1M\"", "\"max\"").replace("\"b\"", "\"*\"");
         let free = free.replace("max_streams = 2", "").replace("hours = \"22:00-06:00\"", "");
         assert_eq!(words(&free), "udp, rr; 10 s; any rate; 1 stream; with all");
+        let at = words(&FILE.replace("\"c\"", "\"192.0.2.0/24\", \"2001:db8::7\""));
+        assert!(at.contains("; with b; at 192.0.2.0/24, 2001:db8::7; "), "{at}");
         let nobody = free.replace("\"udp\", \"rr\"", "").replace("\"*\", \"c\"", "");
         assert_eq!(words(&nobody), "no test; 10 s; any rate; 1 stream; with nobody");
         let many: Vec<String> = (0..10).map(|host| format!("\"h{host}\"")).collect();

@@ -43,6 +43,11 @@ pub fn next(hours: &[Hours], minute: u16) -> Option<String> {
     Some(clock(next.from))
 }
 
+/// Minutes from this one of the day to the first that none of them has; `None` where every minute is allowed.
+pub fn left(hours: &[Hours], minute: u16) -> Option<u16> {
+    (0..DAY).find(|after| !allow(hours, (minute % DAY + after) % DAY))
+}
+
 /// Several, one after the other with commas between.
 ///
 /// # Errors
@@ -131,6 +136,18 @@ mod tests {
             assert_eq!(next(&hours, at(time)).as_deref(), Some(then), "{time}");
         }
         assert_eq!(next(&[], 0), None);
+    }
+
+    #[test]
+    fn what_is_left_of_them_ends_where_none_of_them_goes_on() {
+        let hours = list("22:00-24:00,00:00-06:00, 12:00-13:00").unwrap();
+        for (time, minutes) in
+            [("05:59", 1), ("00:00", 360), ("23:59", 361), ("12:30", 30), ("13:00", 0)]
+        {
+            assert_eq!(left(&hours, at(time)), Some(minutes), "{time}");
+        }
+        assert_eq!(left(&hours, u16::MAX), Some(45), "12:15 of some day");
+        assert_eq!((left(&[], 0), left(&list("00:00-24:00").unwrap(), 0)), (None, None));
     }
 
     #[test]

@@ -30,7 +30,10 @@ pub trait StoreWriter: Send {
 
     /// Whether its end was asked for since it was opened ([`crate::Place::stop`]). Says so once; what cannot be known now
     /// is no.
-    fn asked_to_stop(&mut self) -> bool;
+    ///
+    /// # Errors
+    /// When this writer is the writer no more: another process is, or has been.
+    fn asked_to_stop(&mut self) -> Result<bool, StoreError>;
 }
 
 /// Reads results as they were at one moment. Each may fail as the place does.

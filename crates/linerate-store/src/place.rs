@@ -144,8 +144,8 @@ impl StoreWriter for Campaign {
         Campaign::delete_before(self, slot, state)
     }
 
-    fn asked_to_stop(&mut self) -> bool {
-        Campaign::asked_to_stop(self)
+    fn asked_to_stop(&mut self) -> Result<bool, StoreError> {
+        Ok(Campaign::asked_to_stop(self))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
-use linerate_store::{Meta, Place, StoreError};
+use linerate_store::{Meta, Place, StoreError, StoreWriter};
 use linerate_testkit::peer::LONG;
 use linerate_testkit::postgres::{PASSWORD, Postgres};
 use postgres::{Client, NoTls};
@@ -249,4 +249,35 @@ fn leases_of_one_resource_that_overlap_cannot_be_stored() {
     writer.keep("at", &began(2)).unwrap();
     writer.delete_before(2, "").unwrap();
     assert_eq!(count(&mut others), 4);
+}
+
+/// A session that the server has ended, as an administrator may, or a network that forgot it.
+#[test]
+fn a_writer_whose_session_is_lost_is_the_writer_again_or_ends() {
+    let Some(server) = Postgres::start("session") else { return };
+    let place = place(&server);
+    let mut writer = place.create(&meta()).unwrap();
+    let end_session = || {
+        let end =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+            AND application_name = 'linerate'";
+        other(&server).execute(end, &[]).unwrap();
+        let begun = Instant::now();
+        while place.is_locked().unwrap() {
+            assert!(begun.elapsed() < LONG, "its session stays");
+        }
+    };
+    end_session();
+    assert!(!place.stop().unwrap(), "nobody writes it");
+    let asked = |writer: &mut dyn StoreWriter| (0..100).any(|_| writer.asked_to_stop().unwrap());
+    assert!(!asked(&mut *writer));
+    assert!(place.stop().unwrap(), "it is the writer without having written");
+    assert!(asked(&mut *writer));
+    writer.keep("1", &began(0)).unwrap();
+
+    end_session();
+    let second = place.open().unwrap();
+    let lost = (0..1_000).find_map(|_| writer.asked_to_stop().err());
+    assert!(matches!(lost, Some(StoreError::Locked(_))), "{lost:?}");
+    drop(second);
 }

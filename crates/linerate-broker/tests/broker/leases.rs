@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use linerate_broker::Broker;
+use linerate_fleet::message::Order;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use crate::world::{World, run, set, until};
@@ -154,5 +155,27 @@ fn no_resource_is_granted_twice_by_32_coordinators() {
         }
         assert_eq!(hosts.twice.load(Ordering::SeqCst), 0);
         assert_eq!(hosts.epochs.lock().unwrap().len(), 32 * GRANTS as usize);
+    });
+}
+
+/// What is said without a connection the client keeps, 2,048 words of it: whoever says more would wait for the broker.
+#[test]
+fn a_broker_that_is_away_keeps_nobody_waiting_without_an_end() {
+    let Some(mut world) = World::new("away") else { return };
+    run(async {
+        let broker = world.operator().await;
+        world.nats.kill();
+        until(|| async { !broker.is_connected() }).await;
+        let mut all = tokio::task::JoinSet::new();
+        for _ in 0..3_000 {
+            let broker = broker.clone();
+            let soon = Duration::from_millis(1);
+            all.spawn(async move { broker.send_order("a", &Order::Ping, soon).await });
+        }
+        while let Some(answer) = all.join_next().await {
+            assert_eq!(answer.unwrap().unwrap_err().kind, ErrorKind::TimedOut);
+        }
+        world.nats.again();
+        until(|| async { broker.grant(&set(&["host:a"]), LONG_TTL, "test").await.is_ok() }).await;
     });
 }

@@ -349,7 +349,7 @@ fn controller(
 /// Brings a controller to where a store stands.
 fn replay(controller: &mut Controller, reader: &Reader) -> Result<(), ErrorRecord> {
     let events = reader.events().map_err(store_error)?;
-    let mut runs = reader.runs().map_err(store_error)?.into_iter();
+    let mut runs = reader.figures().map_err(store_error)?.into_iter();
     for (_, event) in &events {
         // Each end of a run has its row, in the same order.
         let why = match event {

@@ -78,7 +78,7 @@ pub fn status(path: &Path) -> Result<CampaignStatus, ErrorRecord> {
 /// What runs and reboots have taken so far.
 fn pace(read: &Read, reader: &Reader) -> Result<Pace, ErrorRecord> {
     let mut pace = Pace::default();
-    let runs = reader.runs().map_err(store_error)?;
+    let runs = reader.figures().map_err(store_error)?;
     let over: Vec<f64> = runs
         .iter()
         .filter(|run| run.error.is_none())

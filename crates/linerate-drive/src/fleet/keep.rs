@@ -184,8 +184,8 @@ impl Store {
     }
 
     /// Whether the end of this run was asked for by [`end`].
-    pub(super) fn asked_to_stop(&mut self) -> bool {
-        self.writer.asked_to_stop()
+    pub(super) fn asked_to_stop(&mut self) -> Result<bool, ErrorRecord> {
+        self.writer.asked_to_stop().map_err(|error| fault(error, &self.place))
     }
 
     /// Deletes the times before the first that is kept, with all their records.

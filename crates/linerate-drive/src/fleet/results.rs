@@ -2,6 +2,8 @@
 
 mod document;
 
+use std::cmp::Ordering;
+
 use linerate_analysis::fleet::change::{Changed, Watched};
 use linerate_analysis::metric::{self, Metric};
 use linerate_fleet::matrix::{Cell, Matrix};
@@ -245,14 +247,16 @@ impl Results {
         &self.deleted
     }
 
-    /// All times are over: nothing comes of them any more. Returns all changes that kept times report.
-    pub(super) fn look_at_all(&mut self, head: &Head) -> &[Found] {
+    /// All times before this one are over, or all there are: nothing comes of them any more. Returns all changes that they
+    /// report, as far as they are kept.
+    pub(super) fn look_before(&mut self, time: Option<usize>, head: &Head) -> &[Found] {
         let (mut watched, looked) = std::mem::take(&mut self.watched);
-        for time in looked..self.all_times() {
+        let until = time.unwrap_or(usize::MAX).min(self.all_times()).max(looked);
+        for time in looked..until {
             let found = self.look(&mut watched, time, head);
             self.found.extend(found);
         }
-        self.watched = (watched, self.all_times());
+        self.watched = (watched, until);
         &self.found
     }
 
@@ -264,10 +268,14 @@ impl Results {
         Some((measured, time.begun.as_deref().unwrap_or_default(), number))
     }
 
-    /// How many of the first times began before others that began at a date for which this holds.
-    pub(super) fn older(&self, new: impl Fn(&str) -> bool) -> usize {
-        let is_new = |time: &Time| time.begun.as_deref().is_some_and(&new);
-        self.times.iter().position(is_new).unwrap_or(self.times.len().saturating_sub(1))
+    /// How many of the first times are old, never the last: `age` is `Less` of a date that is old, and `Greater` of one to
+    /// come, which a clock has said that was wrong. A time of such a date is as old as the one after it.
+    pub(super) fn older(&self, age: impl Fn(&str) -> Ordering) -> usize {
+        let age = |time: &Time| time.begun.as_deref().map_or(Ordering::Less, &age);
+        let most = self.times.len().saturating_sub(1);
+        let ages = self.times.iter().take(most).map(age).take_while(|age| age.is_ne());
+        // Where all dates are to come, it is the clock of now that is wrong.
+        ages.zip(1..).filter(|(age, _)| age.is_lt()).last().map_or(0, |(_, count)| count)
     }
 
     /// Forgets the first times, and what they reported.
@@ -281,6 +289,9 @@ impl Results {
         self.deleted = Deleted { times: first.saturating_add(count), watched };
         let kept = self.deleted.times;
         self.found.retain(|found| found.at >= kept);
+        if self.watched.1 < kept {
+            self.watched = (self.deleted.watched.clone(), kept);
+        }
     }
 
     fn change(&self, found: &Changed, head: &Head) -> Option<FleetChange> {

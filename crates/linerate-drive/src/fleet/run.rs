@@ -134,6 +134,8 @@ impl<'a> Run<'a> {
             (run.head, run.results, run.before) = (log.head, log.results, log.events);
             run.delivered = log.delivered;
         }
+        // Before what has come is handed out again, with all that nobody asks for any more.
+        run.say_deleted();
         reach.begin(&run.head.id)?;
         Ok(run)
     }
@@ -251,9 +253,16 @@ impl<'a> Run<'a> {
         }
         self.ask_ns =
             now_ns.saturating_add(u64::try_from(ASK_EVERY.as_nanos()).unwrap_or(u64::MAX));
-        if self.store.as_mut().is_some_and(Store::asked_to_stop) {
-            on_event(&Event::Note("its end was asked for: linerate fleet stop"));
-            stop.now();
+        match self.store.as_mut().map(Store::asked_to_stop) {
+            Some(Ok(true)) => {
+                on_event(&Event::Note("its end was asked for: linerate fleet stop"));
+                stop.now();
+            }
+            Some(Err(error)) => {
+                self.failed.get_or_insert(error);
+                stop.now();
+            }
+            Some(Ok(false)) | None => {}
         }
     }
 

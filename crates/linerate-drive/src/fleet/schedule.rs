@@ -1,5 +1,6 @@
 //! All pairs measured again and again, for months: when, what of it is kept, and to whom changes are reported.
 
+use std::cmp::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -72,8 +73,13 @@ pub fn schedule(
             run.measure_all(scope, (&done, &came), stop, on_event);
             run.over(webhook.as_mut(), on_event);
             if let Some(keep_for_s) = scheduled.keep_for_s {
-                let oldest_s = wall_s(clock).saturating_sub(keep_for_s);
-                run.delete_old(|begun| seconds(begun) >= oldest_s);
+                let now_s = wall_s(clock);
+                let oldest_s = now_s.saturating_sub(keep_for_s);
+                run.delete_old(|begun| match seconds(begun) {
+                    begun_s if begun_s < oldest_s => Ordering::Less,
+                    begun_s if begun_s <= now_s => Ordering::Equal,
+                    _ => Ordering::Greater,
+                });
             }
             missed(
                 schedule.between(begun_s, wall_s(clock)),

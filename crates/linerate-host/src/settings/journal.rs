@@ -259,8 +259,8 @@ impl Journal {
 
 /// Where a process has just ended, a child of it may have the lock for the moment between its fork
 /// and its exec.
-const LOCK_TRIES: u32 = 25;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const LOCK_TRIES: u32 = 25;
+pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// A journal of all settings of a large host is far below.
 const MOST_BYTES: u64 = 64 << 20;
 

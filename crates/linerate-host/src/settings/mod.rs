@@ -5,6 +5,7 @@
 //! what somebody else has set meanwhile is left and reported.
 
 mod change;
+mod claims;
 pub(crate) mod files;
 mod journal;
 mod kernel;
@@ -15,7 +16,6 @@ mod reading;
 mod tests;
 mod turn;
 
-use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -29,6 +29,7 @@ use linerate_model::undo::{self, Knob, Place, Record, Turn, Turned, Undo};
 use nix::net::if_::if_indextoname;
 
 use self::change::{already, beside, differences, wishes};
+use self::claims::Claims;
 use self::journal::{Disk, Journal, JournalError, RealDisk};
 use self::kernel::Kernel;
 use self::knobs::{knobs_of, shown};
@@ -36,10 +37,11 @@ use self::put_back::put_back;
 use self::reading::{Reading, Values};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
+use crate::towards::Towards;
 
-/// The name of the interface that packets to `address` leave by.
-pub fn device_towards(address: IpAddr) -> Option<String> {
-    let index = route::interface_towards(&mut Netlink::route()?, address)?;
+/// The name of the interface that packets there leave by.
+pub fn device_towards(to: Towards) -> Option<String> {
+    let index = route::interface_towards(&mut Netlink::route()?, to)?;
     if_indextoname(index).ok()?.into_string().ok()
 }
 
@@ -84,11 +86,13 @@ pub fn read(device: Option<&str>, names: &[SettingName]) -> Vec<ReadBack> {
 /// Changes settings of this host and keeps what is needed to undo it: in memory, and in the undo
 /// journal for whoever comes after this process.
 ///
-/// One process at a time may do so in a network namespace. Dropping it puts nothing back; see
-/// [`SettingsGuard::restore`].
+/// One process at a time may do so with a directory, and, whatever its directory, with an interface of a network
+/// namespace and with what is of none. Dropping it puts nothing back; see [`SettingsGuard::restore`].
 pub struct SettingsGuard {
     kernel: Kernel,
     journal: Journal,
+    /// None of a kernel that is a tree of files.
+    claims: Option<Claims>,
 }
 
 impl SettingsGuard {
@@ -99,7 +103,8 @@ impl SettingsGuard {
     pub fn open(directory: &Path) -> Result<(Self, Restoration), ErrorRecord> {
         let roots = Roots::host();
         let place = here(&roots)?;
-        Self::open_with(directory, roots, place, Box::<RealDisk>::default())
+        let opened = Self::open_with(directory, roots, place, Box::<RealDisk>::default());
+        opened.map(|(keeper, back)| (Self { claims: Some(Claims::default()), ..keeper }, back))
     }
 
     fn open_with(
@@ -118,7 +123,7 @@ impl SettingsGuard {
             };
             error(kind, "cannot keep an undo journal of settings", e.to_string(), hint)
         })?;
-        let mut keeper = Self { kernel: Kernel::open(roots), journal };
+        let mut keeper = Self { kernel: Kernel::open(roots), journal, claims: None };
         let restoration = keeper.restore();
         Ok((keeper, restoration))
     }
@@ -176,6 +181,7 @@ impl SettingsGuard {
         if let Some(why) = self.kernel.obstacle(setting, device) {
             return Err(why);
         }
+        self.claim(device)?;
         let id = self
             .journal
             .announce(wishes.clone(), beside(&before, &wishes))
@@ -213,6 +219,12 @@ impl SettingsGuard {
         let change = Change { id, wishes: &wishes, turned: &turned, after: &after };
         (result.outcome, result.why) = self.outcome(&change, &refused);
         Ok(())
+    }
+
+    /// Sees that no other process changes what is to be changed.
+    fn claim(&mut self, device: Option<&undo::Device>) -> Result<(), String> {
+        let claimed = self.claims.as_mut().map_or(Ok(()), |claims| claims.take(device));
+        claimed.map_err(|why| format!("{why}; nothing was changed"))
     }
 
     /// Puts back what cannot be kept. On the disk it says what was asked, which is enough to undo it;
@@ -319,7 +331,8 @@ impl SettingsGuard {
             .map(|(undo, _)| undo.knob.clone())
             .collect();
         let something = !self.journal.records().is_empty() || !self.journal.damages().is_empty();
-        let noted = if settled.len() < undos.len() {
+        let settled_all = settled.len() == undos.len();
+        let noted = if !settled_all {
             // The rest is tried again, but not what is back: from here on that is others' to set.
             self.journal.settle(settled)
         } else if something {
@@ -327,6 +340,9 @@ impl SettingsGuard {
         } else {
             Ok(())
         };
+        if let Some(claims) = self.claims.as_mut().filter(|_| settled_all) {
+            claims.leave();
+        }
         restoration.notes.extend(noted.err());
         // What only stood beside a change, and did not move with it, is nobody's news.
         let mut undos = undos.iter();

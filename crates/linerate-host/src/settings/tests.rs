@@ -170,6 +170,30 @@ fn the_next_process_puts_back_what_one_left_behind() {
 }
 
 #[test]
+fn two_processes_do_not_set_one_interface_whatever_their_directories() {
+    in_namespace("two_processes_do_not_set_one_interface", || {
+        let (one, other) = (Scratch::new(), Scratch::new());
+        let (mut first, _) = SettingsGuard::open(&one.0).unwrap();
+        let (mut second, _) = SettingsGuard::open(&other.0).unwrap();
+        let mtu = |keeper: &mut SettingsGuard, device: &str, bytes| {
+            let wanted = set("mtu", SettingValue::Number(bytes));
+            keeper.apply(Some(device), &[wanted]).remove(0)
+        };
+        assert_eq!(mtu(&mut first, "va", 1_400).outcome, Outcome::Set);
+        assert_eq!(mtu(&mut first, "va", 1_300).outcome, Outcome::Set, "it has it");
+        let refused = mtu(&mut second, "va", 1_400);
+        assert_eq!(refused.outcome, Outcome::Refused);
+        let why = refused.why.unwrap();
+        assert!(why.contains("changes settings of va now; nothing was changed"), "{why}");
+        assert_eq!(mtu(&mut second, "vb", 1_400).outcome, Outcome::Set, "another interface");
+        assert!(first.restore().complete());
+        assert_eq!(mtu(&mut second, "va", 1_400).outcome, Outcome::Set, "it was given back");
+        drop(second);
+        assert_eq!(mtu(&mut first, "vb", 1_300).outcome, Outcome::Set, "whoever had it ended");
+    });
+}
+
+#[test]
 fn disciplines_come_back_with_options_classes_and_children() {
     in_namespace("disciplines_come_back_with_options_classes_and_children", || {
         let state = Scratch::new();

@@ -17,6 +17,13 @@ const ROUNDS: u32 = 5;
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// Where the session is lost, each of so many questions after the end of it is one for another session: whoever asks twice
+/// a second is kept by a server that does not answer once in five.
+const ASKS_A_TRY: u32 = 10;
+/// So often the lock may be another's: for half a minute, the server may not have seen that this writer's session is over.
+const MOST_REFUSALS: u32 = 6;
+const OTHERS: &str = "another process wrote it while the server was away";
+
 /// Whoever writes results: one session at a time, by a lock that ends with it.
 pub(crate) struct Writer {
     server: Server,
@@ -24,6 +31,9 @@ pub(crate) struct Writer {
     written: Counts,
     /// After an error what is on the disk is not known to this process for good.
     broken: bool,
+    /// How often it was asked for its end without a session, and how often the lock was another's.
+    asks: u32,
+    refusals: u32,
 }
 
 /// What one step does. It may be done again where a server was killed before it had said that it is done.
@@ -66,7 +76,7 @@ impl Writer {
             transaction.execute(head, &[&SCHEMA_VERSION]).map(|_| ())
         };
         transact(&mut client, &fill).map_err(|e| fault(&e))?;
-        Ok(Self { server, client, written: (0, 0), broken: false })
+        Ok(Self { server, client, written: (0, 0), broken: false, asks: 0, refusals: 0 })
     }
 
     /// Goes on. Refuses what is damaged.
@@ -76,10 +86,33 @@ impl Writer {
         identify(&server, &mut client)?;
         View::open(address)?.check()?;
         let written = counts(&mut client).map_err(|error| server.fault("read", &error))?;
-        let mut writer = Self { server, client, written, broken: false };
+        let mut writer = Self { server, client, written, broken: false, asks: 0, refusals: 0 };
         // It was meant for a writer before this one.
-        writer.asked_to_stop();
+        writer.asked_to_stop()?;
         Ok(writer)
+    }
+
+    /// Begins another session where the server has ended the one before, and with it the lock: without it others would
+    /// take nobody for the writer, whom they could ask for its end. Says whether that was done.
+    fn return_to_it(&mut self) -> Result<bool, StoreError> {
+        let Ok(mut client) = self.server.connect() else { return Ok(false) };
+        match lock(&mut client) {
+            Ok(true) => {}
+            Ok(false) if self.refusals < MOST_REFUSALS => {
+                self.refusals = self.refusals.saturating_add(1);
+                return Ok(false);
+            }
+            Ok(false) => return Err(StoreError::Locked(self.server.shown())),
+            Err(_) => return Ok(false),
+        }
+        match counts(&mut client) {
+            Ok(found) if found == self.written => {
+                self.client = client;
+                Ok(true)
+            }
+            Ok(_) => Err(self.server.io("write to", OTHERS)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Does one step, after which so much is written. A server that is killed meanwhile is waited for; what was written
@@ -102,8 +135,7 @@ impl Writer {
             } else if found == self.written {
                 done = transact(&mut self.client, step);
             } else {
-                let why = "another process wrote it while the server was away";
-                return Err(self.server.io("write to", why));
+                return Err(self.server.io("write to", OTHERS));
             }
         }
         done.map_err(|error| self.server.fault("write to", &error))?;
@@ -180,8 +212,15 @@ impl StoreWriter for Writer {
         })
     }
 
-    fn asked_to_stop(&mut self) -> bool {
+    fn asked_to_stop(&mut self) -> Result<bool, StoreError> {
+        if self.client.is_closed() {
+            self.asks = self.asks.saturating_add(1);
+            if !self.asks.is_multiple_of(ASKS_A_TRY) || !self.return_to_it()? {
+                return Ok(false);
+            }
+        }
+        (self.asks, self.refusals) = (0, 0);
         let asked = self.client.execute("DELETE FROM linerate.meta WHERE key = $1", &[&STOP]);
-        asked.is_ok_and(|rows| rows > 0)
+        Ok(asked.is_ok_and(|rows| rows > 0))
     }
 }

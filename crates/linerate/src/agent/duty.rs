@@ -10,7 +10,6 @@ use linerate_broker::Broker;
 use linerate_drive::{Clock as _, SystemClock};
 use linerate_fleet::lease::{Epoch, Fence};
 use linerate_fleet::message::{Answer, Came, Heartbeat, Order, Outcome, Prepare, Role};
-use linerate_fleet::policy::Policy;
 use linerate_model::fleet_events::{FleetEvent, RefusalGround};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::signals::Stop;
@@ -18,7 +17,7 @@ use linerate_store::outbox::Outbox;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use super::consent::{permitted, policy, refused};
+use super::consent::{Consent, permitted, policy, reach, refused};
 use super::diary::Diary;
 use super::made::Made;
 use super::mail::{Mail, Sent};
@@ -30,6 +29,10 @@ use super::work::{self, Said};
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// What a server needs to begin, and a test to end.
 const SOON: Duration = Duration::from_secs(10);
+
+/// A lease that is lower by so many is of another stream: it is their first number in milliseconds, and this is a quarter of an
+/// hour, in which no agent is granted as many.
+const ANOTHER_STREAM: u64 = 900_000;
 
 /// Where an agent is, and what rules it.
 pub struct Place {
@@ -188,7 +191,7 @@ impl Duty {
         let Some(slot) = &mut self.slot else { return };
         slot.stop.now();
         self.fence.close(Epoch(slot.prepare.epoch));
-        log(&format!("the lease of {} is over", slot.prepare.turn));
+        log(&format!("the lease of {} is over, or this host's hours are", slot.prepare.turn));
         if !slot.begun {
             self.slot = None;
         }
@@ -205,7 +208,7 @@ impl Duty {
                 }
                 prepared
             }
-            Order::Start { epoch, address, port } => self.start(epoch, (address, port)),
+            Order::Start { epoch, address, port } => self.start(epoch, (address, port)).await,
             Order::End { epoch } => {
                 if self.slot.as_ref().is_some_and(|slot| slot.prepare.epoch == epoch) {
                     self.end_slot().await;
@@ -228,20 +231,30 @@ impl Duty {
         self.diary.note(FleetEvent::Refused { ground, why: why.to_owned(), lease, turn });
     }
 
+    /// What the owner says of a test now.
+    fn consent(&mut self, prepare: &Prepare) -> Result<Consent, ErrorRecord> {
+        let permitted = permitted(&self.place.policy, prepare);
+        permitted.inspect_err(|error| {
+            self.note_refused(RefusalGround::Policy, &error.why, prepare);
+        })
+    }
+
+    /// A test ends with the owner's hours.
+    fn close_after(&mut self, now_ns: u64, left_ns: Option<u64>) {
+        if let Some(left_ns) = left_ns {
+            self.fence.close_by(now_ns.saturating_add(left_ns));
+        }
+    }
+
     async fn prepare(&mut self, prepare: Prepare) -> Result<Answer, ErrorRecord> {
         let now_ns = self.now_ns();
-        let policy = match permitted(&self.place.policy, &prepare) {
-            Ok(policy) => policy,
-            Err(error) => {
-                self.note_refused(RefusalGround::Policy, &error.why, &prepare);
-                return Err(error);
-            }
-        };
+        let consent = self.consent(&prepare)?;
         if !self.fence.prepare(now_ns, prepare.epoch(), prepare.term()) {
-            let why = format!("lease {} is not later than all before", prepare.epoch);
+            let (why, hint) = late(prepare.epoch, self.fence.highest());
             self.note_refused(RefusalGround::Lease, &why, &prepare);
-            return Err(refused(ErrorKind::Busy, why, "what was sent before is not obeyed again"));
+            return Err(refused(ErrorKind::Busy, why, hint));
         }
+        self.close_after(now_ns, consent.left_ns);
         self.mail.raise(prepare.epoch())?;
         self.end_slot().await;
         if self.slot.is_some() {
@@ -254,13 +267,13 @@ impl Duty {
         }
         let made = match prepare.set.is_empty() {
             true => None,
-            false => Some(self.make(&prepare, &policy).await?),
+            false => Some(self.make(&prepare, consent.policy.device()).await?),
         };
         let stop = Stop::default();
         let (role, epoch) = (prepare.role, prepare.epoch);
         log(&format!("ready for {} as {role:?} with {}", prepare.turn, prepare.peer).to_lowercase());
         if role == Role::Server {
-            work::serve(&prepare, self.place.port, &policy, stop.clone(), &self.events);
+            work::serve(&prepare, self.place.port, &consent, stop.clone(), &self.events);
         }
         self.slot = Some(Slot { prepare, stop, begun: role == Role::Server, made });
         match role {
@@ -270,8 +283,8 @@ impl Duty {
     }
 
     /// Has set what a test wants.
-    async fn make(&mut self, prepare: &Prepare, policy: &Policy) -> Result<Made, ErrorRecord> {
-        let (state, device) = (self.place.settings.clone(), policy.device().map(str::to_owned));
+    async fn make(&mut self, prepare: &Prepare, device: Option<&str>) -> Result<Made, ErrorRecord> {
+        let (state, device) = (self.place.settings.clone(), device.map(str::to_owned));
         let (set, epoch) = (prepare.set.clone(), prepare.epoch());
         let shown = set.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let made = tokio::task::spawn_blocking(move || Made::new(state, device, set));
@@ -319,20 +332,40 @@ impl Duty {
         }
     }
 
-    fn start(&mut self, epoch: u64, at: (String, u16)) -> Result<Answer, ErrorRecord> {
-        let open = self.fence.is_open(self.now_ns(), Epoch(epoch));
-        let slot = self.slot.as_mut().filter(|slot| {
+    async fn start(&mut self, epoch: u64, at: (String, u16)) -> Result<Answer, ErrorRecord> {
+        let now_ns = self.now_ns();
+        let open = self.fence.is_open(now_ns, Epoch(epoch));
+        let is_next = |slot: &Slot| {
             open && slot.prepare.epoch == epoch && slot.prepare.role == Role::Client && !slot.begun
-        });
-        let Some(slot) = slot else {
+        };
+        let Some(prepare) =
+            self.slot.as_ref().filter(|slot| is_next(slot)).map(|s| s.prepare.clone())
+        else {
             let why = format!("lease {epoch} is over, was never told, or its test has begun");
             log(&format!("refused to start: {why}"));
             let (ground, why_not, turn) = (RefusalGround::Lease, why.clone(), None);
             self.diary.note(FleetEvent::Refused { ground, why: why_not, lease: epoch, turn });
             return Err(refused(ErrorKind::Busy, why, "ask for another lease"));
         };
-        slot.begun = true;
-        work::test(&slot.prepare, at, slot.stop.clone(), &self.events);
+        // Much may have passed since it was asked, and its policy may be another one.
+        let allowed = match self.consent(&prepare) {
+            Ok(consent) => reach(&consent.networks, at, prepare.test.ip)
+                .await
+                .inspect_err(|error| self.note_refused(RefusalGround::Policy, &error.why, &prepare))
+                .map(|at| (at, consent.left_ns)),
+            Err(error) => Err(error),
+        };
+        let (at, left_ns) = allowed.inspect_err(|error| {
+            log(&format!("refused to start {}: {}", prepare.turn, error.why));
+        })?;
+        self.close_after(now_ns, left_ns);
+        if !self.fence.is_open(self.now_ns(), Epoch(epoch)) {
+            return Err(refused(ErrorKind::Busy, "its time is over", "ask for another lease"));
+        }
+        if let Some(slot) = &mut self.slot {
+            slot.begun = true;
+            work::test(&slot.prepare, at, slot.stop.clone(), &self.events);
+        }
         Ok(Answer::Done)
     }
 
@@ -392,8 +425,8 @@ impl Duty {
 
     async fn beat(&mut self) -> Result<(), ErrorRecord> {
         let now_s = seconds();
-        let waiting = self.mail.waiting(now_s)?;
-        let policy = policy(&self.place.policy).ok();
+        let waiting = self.mail.waiting(now_s, self.clock.elapsed())?;
+        let policy = policy(&self.place.policy).ok().map(|(policy, _)| policy);
         let beat = Heartbeat {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: self.place.address.clone(),
@@ -409,8 +442,34 @@ impl Duty {
     }
 }
 
+/// Why a lease is not obeyed, and what to do about it.
+fn late(epoch: u64, highest: Epoch) -> (String, &'static str) {
+    let why = format!("lease {epoch} is not later than all before, which came to {}", highest.0);
+    let hint = match highest.0.saturating_sub(epoch) {
+        ..ANOTHER_STREAM => "what was sent before is not obeyed again",
+        _ => {
+            "the clock was wrong where the broker's LR_LEASE was made, now or before: docs/agents.md"
+        }
+    };
+    (why, hint)
+}
+
 fn gone() -> ErrorRecord {
     let hint = "linerate agent, started again, sends what it has kept";
     let why = "the connection to the broker was given up";
     ErrorRecord::new(ErrorKind::Connect, "this agent cannot go on", why, &[hint])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_a_wrong_clock_is_told_from_an_order_that_came_late() {
+        let (why, hint) = late(1_764_000_000_000, Epoch(1_764_000_000_007));
+        assert!(why.ends_with("which came to 1764000000007"), "{why}");
+        assert!(hint.starts_with("what was sent before"), "{hint}");
+        assert!(late(7, Epoch(1_764_000_000_007)).1.contains("the clock was wrong"));
+        assert!(late(9, Epoch(7)).1.starts_with("what was sent before"));
+    }
 }

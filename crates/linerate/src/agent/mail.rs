@@ -18,6 +18,8 @@ const AGAIN: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_secs(5);
 /// A result that no store wants is forgotten after so many seconds: a week, as long as a broker has it.
 const FORGET_S: u64 = 7 * 86_400;
+/// And when it was so old at all looks for as long: a day, in which a clock that was set wrong is likely set right.
+const SURE: Duration = Duration::from_secs(86_400);
 /// Of a message beside the result itself, in bytes.
 const MARGIN_BYTES: usize = 4_096;
 
@@ -38,12 +40,14 @@ pub struct Mail {
     due: BTreeMap<String, Duration>,
     /// That results cannot be handed over was said.
     complained: bool,
+    /// What was put in before is old, in seconds since 1970, by all looks since.
+    old: Option<(u64, Duration)>,
 }
 
 impl Mail {
     /// With what was kept.
     pub fn new(outbox: Outbox) -> Self {
-        Self { outbox, due: BTreeMap::new(), complained: false }
+        Self { outbox, due: BTreeMap::new(), complained: false, old: None }
     }
 
     /// The highest lease that this host was ever given.
@@ -76,12 +80,20 @@ impl Mail {
         self.outbox.remove(turn).map(|_| ()).map_err(stored)
     }
 
-    /// How much waits, without what has waited for too long.
-    pub fn waiting(&mut self, now_s: u64) -> Result<Waiting, ErrorRecord> {
+    /// How much waits, without what has waited for too long. The clock on the wall, in seconds since 1970, may have been set;
+    /// `now` may not.
+    pub fn waiting(&mut self, now_s: u64, now: Duration) -> Result<Waiting, ErrorRecord> {
         let before_s = now_s.saturating_sub(FORGET_S);
-        let forgotten = self.outbox.forget_before(before_s).map_err(stored)?;
-        if forgotten > 0 {
-            log(&format!("{forgotten} results were wanted by no store for a week, and are gone"));
+        let (old_s, since) = self.old.unwrap_or((before_s, now));
+        let old_s = old_s.min(before_s);
+        self.old = Some((old_s, since));
+        if now.saturating_sub(since) >= SURE {
+            self.old = None;
+            let forgotten = self.outbox.forget_before(old_s).map_err(stored)?;
+            if forgotten > 0 {
+                let why = "were wanted by no store for a week, and are gone";
+                log(&format!("{forgotten} results {why}"));
+            }
         }
         self.outbox.waiting().map_err(stored)
     }
@@ -134,5 +146,31 @@ async fn send(broker: &Broker, turn: &str, body: Vec<u8>) -> Sent {
     match broker.hand_over(turn, body).await {
         Ok(()) => Sent::HandedOver,
         Err(error) => Sent::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_forth_for_a_while_takes_nothing() {
+        let folder = std::env::temp_dir().join(format!("linerate-mail-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut mail = Mail::new(Outbox::open(&folder.join("outbox.db")).unwrap());
+        let put_s = 1_800_000_000;
+        mail.outbox.put("run.0.1", put_s, b"{}").unwrap();
+        let mut look = |after_s, hours: u64| {
+            let now = Duration::from_secs(hours * 3_600);
+            mail.waiting(put_s + after_s, now).unwrap().count
+        };
+        let (day_s, forth_s) = (86_400, 8 * FORGET_S);
+        assert_eq!((look(0, 0), look(forth_s, 1), look(forth_s, 23)), (1, 1, 1));
+        assert_eq!((look(forth_s, 24), look(forth_s, 25)), (1, 1), "it was right before");
+        assert_eq!((look(day_s, 30), look(forth_s, 49)), (1, 1), "it was right meanwhile");
+        let week_s = FORGET_S + 1;
+        assert_eq!((look(week_s, 50), look(week_s, 73)), (1, 1));
+        assert_eq!(look(week_s + day_s, 74), 0, "it is a week old, whenever it is looked");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

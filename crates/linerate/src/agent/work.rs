@@ -3,7 +3,7 @@
 use std::thread::Builder;
 
 use linerate_fleet::message::{Came, Prepare};
-use linerate_fleet::policy::{Policy, rate_bps};
+use linerate_fleet::policy::rate_bps;
 use linerate_model::plan::Dialect;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::served::RefusalKind;
@@ -12,6 +12,8 @@ use linerate_runner::client::{Request, Target};
 use linerate_runner::server::{self, Event, Options};
 use linerate_runner::signals::Stop;
 use tokio::sync::mpsc::UnboundedSender;
+
+use super::consent::Consent;
 
 /// What such a thread says.
 pub enum Said {
@@ -43,7 +45,7 @@ fn begin(
 pub fn serve(
     prepare: &Prepare,
     port: u16,
-    policy: &Policy,
+    Consent { policy, networks, .. }: &Consent,
     stop: Stop,
     events: &UnboundedSender<Said>,
 ) {
@@ -56,6 +58,7 @@ pub fn serve(
         port,
         key: Some(prepare.token.clone().into_bytes()),
         max_tests: 1,
+        allow: networks.clone(),
         kind: Some(plan.traffic.kind()),
         max_duration: length.min(policy.max_duration()),
         max_rate: own.or(policy.max_rate()),

@@ -47,8 +47,18 @@ struct Results {
     arrived: BTreeMap<(String, String), Arrived>,
     /// Turns whose result is wanted no more: if one comes again, only that is said.
     kept: BTreeSet<String>,
+    /// Nor is that of any slot below this: those are deleted.
+    below: u64,
     /// So many things are being said to the broker now.
     speaking: usize,
+}
+
+impl Results {
+    /// Whether the result of a turn is wanted no more.
+    fn is_over(&self, turn: &str) -> bool {
+        let slot = turn.rsplit('.').nth(1).and_then(|slot| slot.parse::<u64>().ok());
+        self.kept.contains(turn) || slot.is_some_and(|slot| slot < self.below)
+    }
 }
 
 /// A connection to the broker of a fleet, with a thread of its own.
@@ -159,7 +169,7 @@ impl Agents {
         let kept = {
             let mut results = self.lock();
             let name = (arrived.outcome.turn.clone(), arrived.agent.clone());
-            let kept = results.kept.contains(&name.0);
+            let kept = results.is_over(&name.0);
             let of_agent = results.arrived.keys().filter(|(_, agent)| *agent == name.1).count();
             if !kept && (of_agent < MOST_WAITING || results.arrived.contains_key(&name)) {
                 results.arrived.insert(name, arrived);
@@ -317,8 +327,45 @@ impl Reach for Nats {
     }
 
     fn deleted(&self, below: u64) {
-        let slot = |turn: &str| turn.rsplit('.').nth(1)?.parse::<u64>().ok();
-        let mut results = self.0.lock();
-        results.kept.retain(|turn| slot(turn).is_some_and(|slot| slot >= below));
+        let arrived: Vec<Arrived> = {
+            let mut results = self.0.lock();
+            results.below = results.below.max(below);
+            // What is over by its slot need not be known by its name.
+            let mut kept = std::mem::take(&mut results.kept);
+            kept.retain(|turn| !results.is_over(turn));
+            results.kept = kept;
+            let mut arrived = std::mem::take(&mut results.arrived);
+            let over = |(turn, _): &(String, String), _: &mut Arrived| results.is_over(turn);
+            let of_deleted = arrived.extract_if(.., over).map(|(_, arrived)| arrived).collect();
+            results.arrived = arrived;
+            of_deleted
+        };
+        if !arrived.is_empty() {
+            Agents::confirm(&self.0, arrived);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_is_wanted_no_more_and_what_cannot_be_told_is() {
+        let kept = BTreeSet::from(["run.9.1".to_owned()]);
+        let results = Results { kept, below: 6, ..Results::default() };
+        for (turn, is_over) in [
+            ("run.5.1", true),
+            ("run.0.7", true),
+            ("run.6.1", false),
+            ("run.9.1", true),
+            ("run.9.2", false),
+            ("run.x.1", false),
+            ("run", false),
+            ("", false),
+        ] {
+            assert_eq!(results.is_over(turn), is_over, "{turn}");
+        }
+        assert!(!Results::default().is_over("run.0.1"), "nothing was deleted");
     }
 }

@@ -376,6 +376,10 @@ fn what_was_said_before_or_is_too_late_is_refused() {
     let start = |epoch| Order::Start { epoch, address: "127.0.0.1".to_owned(), port: 9 };
     assert_eq!(kind(stranger.send_order("a", &start(7))), ErrorKind::Busy, "it was never told");
     assert_eq!(stranger.prepare(8, Role::Client, 60).expect("a new lease"), Answer::Done);
+    fleet.allow("a", &ANYTHING.replace("\"*\"", ""));
+    let denied = stranger.send_order("a", &start(8));
+    assert_eq!(kind(denied), ErrorKind::Policy, "its owner allows it no more");
+    fleet.allow("a", ANYTHING);
     stranger.send_order("a", &Order::End { epoch: 8 }).expect("it ends");
     assert_eq!(kind(stranger.send_order("a", &start(8))), ErrorKind::Busy, "it has ended");
     // Who was told before knows so after a restart.

@@ -1,5 +1,6 @@
 //! What is done after each time of a schedule: hosts are let go, changes are said, old results are deleted.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use linerate_fleet::coordinator::Event as Kept;
@@ -85,7 +86,9 @@ impl Run<'_> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) {
         let unit = self.wanted.metric.unit;
-        let found = self.results.look_at_all(&self.head).to_vec();
+        // What is still to come of an earlier time may tell a change sooner, which would be said again as another.
+        let settled = self.left.iter().map(|(time, ..)| *time).min();
+        let found = self.results.look_before(settled, &self.head).to_vec();
         for found in &found {
             let id = found.id(&self.head);
             if !self.knows(&id, SCREEN) {
@@ -135,16 +138,23 @@ impl Run<'_> {
         self.delivered.insert((id, to.to_owned()));
     }
 
-    /// Deletes what began before all that `new` holds for. Two times at most, so that a clock that was set forth for a
-    /// while takes little with it.
-    pub(in crate::fleet) fn delete_old(&mut self, new: impl Fn(&str) -> bool) {
-        let count = self.results.older(new).min(2);
+    /// Says to whom holds results which of them nobody asks for any more.
+    pub(in crate::fleet) fn say_deleted(&self) {
+        let below = self.results.deleted().times.saturating_mul(self.asked.pairs.len());
+        self.reach.deleted(u64::try_from(below).unwrap_or(u64::MAX));
+    }
+
+    /// Deletes the first times that are old, by what [`Results::older`] is told of dates. Two at most, so that a clock that
+    /// was set forth for a while takes little with it.
+    ///
+    /// [`Results::older`]: super::super::results::Results::older
+    pub(in crate::fleet) fn delete_old(&mut self, age: impl Fn(&str) -> Ordering) {
+        let count = self.results.older(age).min(2);
         if count == 0 {
             return;
         }
         self.results.delete(count, &self.head);
-        let below = self.results.deleted().times.saturating_mul(self.asked.pairs.len());
-        self.reach.deleted(u64::try_from(below).unwrap_or(u64::MAX));
+        self.say_deleted();
         if let Some(store) = &mut self.store
             && let Err(error) = store.delete(self.results.deleted())
         {

@@ -11,19 +11,33 @@ pub(super) struct Outlasting {
     of: (&'static str, &'static str),
     pub(super) kept: Mutex<BTreeSet<String>>,
     run: Mutex<String>,
+    /// Below which slot all is deleted, and what was known of that when it began.
+    deleted: [AtomicU64; 2],
 }
 
 impl Outlasting {
     /// Of the test `.2.1` of client `a`.
     pub(super) fn of(world: &Arc<World>) -> Self {
         let (kept, run, of) = (Mutex::default(), Mutex::default(), ("2.1", "a"));
-        Self { world: Arc::clone(world), came: records::tcp(), of, kept, run }
+        let deleted = Default::default();
+        Self { world: Arc::clone(world), came: records::tcp(), of, kept, run, deleted }
+    }
+
+    /// With the only test of a time, from 0.
+    pub(super) fn of_time(world: &Arc<World>, time: u32) -> Self {
+        Self { of: (format!("{time}.1").leak(), "a"), ..Self::of(world) }
+    }
+
+    /// The slot below which all was deleted, by what it was told before it began.
+    pub(super) fn began_after(&self) -> u64 {
+        self.deleted[1].load(Ordering::SeqCst)
     }
 }
 
 impl Reach for Outlasting {
     fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
         run.clone_into(&mut self.run.lock().unwrap());
+        self.deleted[1].store(self.deleted[0].load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
     }
 
@@ -40,6 +54,10 @@ impl Reach for Outlasting {
 
     fn kept(&self, turn: &str) {
         self.kept.lock().unwrap().insert(turn.to_owned());
+    }
+
+    fn deleted(&self, below: u64) {
+        self.deleted[0].store(below, Ordering::SeqCst);
     }
 }
 

@@ -25,16 +25,26 @@ struct Said {
 fn go_on(
     world: &Arc<World>,
     asked: &Asked,
-    (every, days): (&str, u64),
+    every: (&str, u64),
     keep_days: Option<u64>,
     deaf: usize,
 ) -> (FleetDocument, Said) {
-    let stop = Stop::default();
-    let said = RefCell::new(Said::default());
     let connect = |access: &Access, _: &Stop| {
         let made = Made(Arc::clone(world), access.name.clone(), false);
         Ok(Box::new(made) as Box<dyn HostAgent>)
     };
+    go_on_by(&connect, world, asked, every, (keep_days, deaf))
+}
+
+fn go_on_by(
+    reach: &dyn Reach,
+    world: &World,
+    asked: &Asked,
+    (every, days): (&str, u64),
+    (keep_days, deaf): (Option<u64>, usize),
+) -> (FleetDocument, Said) {
+    let stop = Stop::default();
+    let said = RefCell::new(Said::default());
     let mut on_event = |event: &Event<'_>| {
         let mut said = said.borrow_mut();
         match *event {
@@ -61,8 +71,7 @@ fn go_on(
     };
     let clock = MadeClock(world);
     let document =
-        schedule(asked, &scheduled, Some(webhook), (&connect, &clock, &stop), &mut on_event)
-            .unwrap();
+        schedule(asked, &scheduled, Some(webhook), (reach, &clock, &stop), &mut on_event).unwrap();
     (document, said.into_inner())
 }
 
@@ -164,7 +173,70 @@ fn retention_in(folder: &Folder) {
     assert_eq!((&document.changes, results(&place).unwrap() == document), (&said.changes, true));
     // What was read before and is deleted by now is forgotten.
     let now = followed.look().unwrap().unwrap();
-    assert_eq!((now.tests.len(), now.document), (document.times as usize, document));
+    assert_eq!((now.tests.len(), now.document), (document.times as usize, document.clone()));
+    // Results that nobody took are handed out when it goes on: of those times nobody will.
+    let (reach, asked) = (Outlasting::of(&world), asked(true));
+    drop(Run::new(&asked, &Wanted::of(&asked).unwrap(), &MadeClock(&world), &reach).unwrap());
+    assert_eq!(reach.began_after(), u64::from(document.deleted));
+}
+
+#[test]
+fn a_change_that_a_late_result_tells_sooner_is_said_once() {
+    let mut told = 0;
+    // One of these is killed in the time whose result tells the change.
+    for days in 20..28 {
+        let (folder, world) = (Folder::new(&format!("once-{days}")), World::default());
+        let world = Arc::new(World { period_s: DAY_S.into(), ..world });
+        *world.level.lock().unwrap() =
+            Some(|wall_s| noise(wall_s) * if wall_s < 20 * DAY_S { 2.0 } else { 1.0 });
+        let asked = |resume| Asked { times: 0, keep: folder.keep(resume), ..asked("a,b", 0) };
+        let (document, said) = go_on(&world, &asked(false), ("1d", days), None, 0);
+        let mut posts = said.posts;
+        let mut store = folder.place().open().unwrap();
+        let began = InStore::RunBegan { slot: document.times, attempt: 1, extra: false };
+        store.keep(&MadeClock(&world).date(), &began).unwrap();
+        drop(store);
+        let reach = Outlasting::of_time(&world, document.times);
+        for days in [2, 1] {
+            let (_, said) = go_on_by(&reach, &world, &asked(true), ("1d", days), (None, 0));
+            posts.extend(said.posts);
+        }
+        assert!(posts.len() <= 1, "killed after {days} days: {posts:?}");
+        told += posts.len();
+    }
+    assert!(told > 0);
+}
+
+#[test]
+fn a_date_to_come_holds_no_old_time_back() {
+    let asked = Asked { times: 0, ..asked("a,b", 0) };
+    let head = results::Head::new(&asked, Wanted::of(&asked).unwrap().metric);
+    // Times that are old, kept, of a date to come, and in which nothing began.
+    for (times, old) in [
+        ("ook", 2),
+        ("ofok", 3),
+        ("fook", 3),
+        ("ofk", 1),
+        ("fk", 0),
+        ("kok", 0),
+        ("oo-k", 3),
+        ("ooo", 2),
+        ("fff", 0),
+        ("o", 0),
+        ("", 0),
+    ] {
+        let mut results = results::Results::new(&head, results::Deleted::nothing(&head));
+        results.make_room(times.len());
+        for (time, date) in times.chars().enumerate().filter(|(_, date)| *date != '-') {
+            results.begun_at(time, &date.to_string());
+        }
+        let age = |date: &str| match date {
+            "o" => std::cmp::Ordering::Less,
+            "k" => std::cmp::Ordering::Equal,
+            _ => std::cmp::Ordering::Greater,
+        };
+        assert_eq!(results.older(age), old, "{times}");
+    }
 }
 
 #[test]

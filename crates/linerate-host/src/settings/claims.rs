@@ -1,0 +1,53 @@
+//! Who changes what of a network namespace now: one process at a time an interface, and one all that is of none,
+//! wherever each keeps its journal.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use linerate_model::undo::Device;
+
+use super::journal::{LOCK_PAUSE, LOCK_TRIES};
+
+/// What this process has claimed: an abstract name of a socket for each. Such a name is a network namespace's own, needs no
+/// directory that all can write, and ends with its process.
+#[derive(Debug, Default)]
+pub(super) struct Claims(BTreeMap<String, UnixDatagram>);
+
+impl Claims {
+    /// Claims an interface, or what is of none.
+    pub(super) fn take(&mut self, device: Option<&Device>) -> Result<(), String> {
+        let (what, name) = match device {
+            Some(device) => (device.name.as_str(), format!("linerate-settings-{}", device.index)),
+            None => ("this host", "linerate-settings".to_owned()),
+        };
+        if self.0.contains_key(&name) {
+            return Ok(());
+        }
+        let address = SocketAddr::from_abstract_name(&name);
+        for _ in 0..LOCK_TRIES {
+            match address.as_ref().map(UnixDatagram::bind_addr) {
+                Ok(Ok(socket)) => {
+                    self.0.insert(name, socket);
+                    return Ok(());
+                }
+                Ok(Err(why)) if why.kind() == io::ErrorKind::AddrInUse => {
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Ok(Err(why)) => return Err(unsure(what, &why)),
+                Err(why) => return Err(unsure(what, why)),
+            }
+        }
+        Err(format!("another linerate, with another --state-dir, changes settings of {what} now"))
+    }
+
+    /// All is as before.
+    pub(super) fn leave(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn unsure(what: &str, why: &io::Error) -> String {
+    format!("whether another linerate changes settings of {what} is not known: {why}")
+}
