@@ -13,6 +13,10 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+#[cfg(test)]
+mod busy;
+#[cfg(test)]
+mod charged;
 mod drain;
 mod peer;
 #[cfg(test)]
@@ -30,7 +34,6 @@ mod wait;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -98,16 +101,11 @@ struct Around<'a>(&'a Context);
 
 impl Surroundings for Around<'_> {
     fn origin(&self, first_arrival_ns: u64) -> u64 {
-        // 0 is "none"; a clock that reads 0 at a first arrival would be a machine just made.
-        let mine = first_arrival_ns.max(1);
-        let origin = &self.0.shared.origin_ns;
-        match origin.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => {
-                self.0.begun();
-                mine
-            }
-            Err(earlier) => earlier,
+        let (earliest, is_first) = self.0.shared.arrived_first(first_arrival_ns);
+        if is_first {
+            self.0.begun();
         }
+        earliest
     }
 
     fn thread(&self) -> ThreadUse {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU8;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,9 +20,10 @@ use linerate_model::plan::{
 };
 use linerate_model::units::Nanos;
 use linerate_testkit::plans;
+use linerate_wire::framing::{Framing, Mark};
 use tokio::sync::mpsc;
 
-use super::{Carrier, Context, Role, Shared, Streams, rr, streams, udp_recv, udp_send};
+use super::{Carrier, Context, Early, Role, Shared, Streams, rr, streams, udp_recv, udp_send};
 
 /// No step takes as long, on any machine.
 const HANGS: Duration = Duration::from_secs(60);
@@ -184,6 +186,29 @@ fn each_end_goes_on_with_what_it_has() {
 }
 
 #[test]
+fn what_came_before_the_socket_was_there_has_no_delay_beside_stamps() {
+    for (stamps, has_delay) in
+        [(Stamps::Monotonic, false), (Stamps::Absent("no clock".into()), true)]
+    {
+        let memory = leaked(Memory::new(stamps));
+        let [_, far] = places(&[memory], &[memory]);
+        let mark =
+            Mark { number: 0, sent_ns: 1_000, warmup: false, position: 0, train: NonZeroU8::MIN };
+        let mut bytes = vec![0; 200];
+        Framing::Native { token: 1, stream: 0 }.write(&mark, &mut bytes);
+        let shared = Shared::new(1);
+        let context = end(&udp("null"), Role::Receive, &shared);
+        let context = context.after(vec![Early { bytes, at_ns: 5_000 }]);
+        shared.start(1);
+        shared.peer_sent(0, 1);
+        let received = udp_recv::run(&context, far, None);
+        assert_eq!((received.error, received.counts.datagrams), (None, 1));
+        assert_eq!(received.timestamp_faults, 0);
+        assert_eq!(received.least_transit_ns.is_some(), has_delay);
+    }
+}
+
+#[test]
 fn an_end_without_any_engine_says_what_each_of_them_lacked() {
     let none: [&'static dyn Engine; 2] = [&Closed("gso"), &Closed("mmsg")];
     let [near, far] = places(&none, &none);
@@ -227,6 +252,71 @@ fn requests_and_answers_need_no_socket_either() {
         // One that waited for longer than a second may be answered and not counted.
         assert!(answered.answered >= asked.transactions && asked.transactions > 0);
     }
+}
+
+/// Counts what is sent without a look at what came: in a row now, and at the most.
+struct Counted(&'static dyn Engine, Arc<[AtomicU64; 2]>);
+
+struct CountedPort(Box<dyn DatagramPort>, Arc<[AtomicU64; 2]>);
+
+impl Engine for Counted {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Ok(Box::new(CountedPort(self.0.open(config, at)?, Arc::clone(&self.1))))
+    }
+}
+
+impl DatagramPort for CountedPort {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
+        let in_a_row = self.1[0].fetch_add(1, Ordering::Relaxed) + 1;
+        self.1[1].fetch_max(in_a_row, Ordering::Relaxed);
+        self.0.send(batch)
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        self.0.recv()
+    }
+
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
+        self.1[0].store(0, Ordering::Relaxed);
+        self.0.wait_readable(until_ns, now_ns)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn who_asks_too_late_reads_what_was_answered_all_the_same() {
+    let memory = leaked(Memory::new(Stamps::Monotonic));
+    let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let [near, far] = places(&[leaked(Counted(memory, Arc::clone(&counted)))], &[memory]);
+    // All of them are due at once.
+    let rate = Some(1_000_000_000);
+    let rr = RrPlan { rate, request: 20, response: 30, ..plans::rr(Transport::Udp) };
+    let agreed = plan(Traffic::Rr(rr));
+    let (client, server) = (Shared::new(1), Shared::new(1));
+    let asked = std::thread::scope(|scope| {
+        let answers = end(&agreed, Role::Respond, &server);
+        scope.spawn(move || rr::respond(&answers, Carrier::Datagrams(far, None)));
+        let asks = end(&agreed, Role::Request, &client);
+        let asks = scope.spawn(move || rr::request(&asks, Carrier::Datagrams(near, None)));
+        client.start(clock::monotonic_ns());
+        let asked = joined(asks, "who asks");
+        server.stop();
+        asked
+    });
+    assert_eq!((asked.error, asked.transactions + asked.unanswered), (None, COUNT));
+    let most = counted[1].load(Ordering::Relaxed);
+    assert!((1..=32).contains(&most), "{most} in a row");
 }
 
 /// Its receiving, which is what a sender waits with, starts the test and then wants a core that another program has.

@@ -101,8 +101,6 @@ impl Sources {
     fn open(roots: &Roots, nic: Option<&str>) -> Self {
         let open = |below: &str| Source::open(roots, below);
         let net = |name: &str| Source::open_net(roots, name);
-        let groups = roots.read("proc/self/cgroup").unwrap_or_default();
-        let mounts = roots.read("proc/self/mountinfo").unwrap_or_default();
         let index = nic.filter(|_| roots.is_host()).and_then(|nic| if_nametoindex(nic).ok());
         let mut sources = Self {
             stat: open("proc/stat"),
@@ -117,13 +115,7 @@ impl Sources {
             interrupts_apart: interrupts_apart(roots),
             buffer: Vec::new(),
         };
-        // Most groups have no limit and no such counter: those are not read again.
-        for path in cgroup::throttle_files(&groups, &mounts) {
-            let file = open(&path);
-            if file.read(&mut sources.buffer).and_then(cgroup::parse_throttled_ns).is_some() {
-                sources.throttles.push(file);
-            }
-        }
+        sources.throttles = throttles(roots, &mut sources.buffer);
         sources
     }
 
@@ -146,6 +138,52 @@ impl Sources {
         }
         into.qdisc = self.qdisc.as_mut().and_then(|(netlink, nic)| qdisc::root(netlink, *nic));
         into
+    }
+}
+
+/// The files of this process' groups that count how long they were throttled.
+fn throttles(roots: &Roots, buffer: &mut Vec<u8>) -> Vec<Source> {
+    let groups = roots.read("proc/self/cgroup").unwrap_or_default();
+    let mounts = roots.read("proc/self/mountinfo").unwrap_or_default();
+    let files = cgroup::throttle_files(&groups, &mounts).into_iter();
+    // Most groups have no limit and no such counter: those are not read again.
+    let counts = |file: &Source| file.read(buffer).and_then(cgroup::parse_throttled_ns).is_some();
+    files.map(|path| Source::open(roots, &path)).filter(counts).collect()
+}
+
+/// The levels of groups are held back at the same time, not one after the other, so the worst level is nearer to the
+/// truth than their sum.
+fn throttled_since(before: &[Option<u64>], after: &[Option<u64>]) -> Option<u64> {
+    let levels = before.iter().zip(after);
+    levels.filter_map(|(before, after)| (*after)?.checked_sub((*before)?)).max()
+}
+
+/// How long the cgroups of this process are throttled, for who asks often.
+#[derive(Debug)]
+pub struct Throttles {
+    files: Vec<Source>,
+    before: Vec<Option<u64>>,
+    buffer: Vec<u8>,
+}
+
+impl Throttles {
+    /// Opens the files of a host.
+    pub fn at(roots: &Roots) -> Self {
+        let mut buffer = Vec::new();
+        let files = throttles(roots, &mut buffer);
+        let mut opened = Self { files, before: Vec::new(), buffer };
+        opened.grown_ns();
+        opened
+    }
+
+    /// Since it was asked last, in nanoseconds of all cores added up.
+    pub fn grown_ns(&mut self) -> u64 {
+        let buffer = &mut self.buffer;
+        let read = |file: &Source| file.read(buffer).and_then(cgroup::parse_throttled_ns);
+        let now: Vec<_> = self.files.iter().map(read).collect();
+        let grown = throttled_since(&self.before, &now).unwrap_or(0);
+        self.before = now;
+        grown
     }
 }
 
@@ -236,11 +274,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     let nic = |pick: fn(&net_dev::NicCounters) -> u64| {
         nics.and_then(|(before, after)| pick(&after).checked_sub(pick(&before)))
     };
-    // The levels of groups are held back at the same time, not one after the other, so the worst
-    // level is nearer to the truth than their sum.
-    let throttled_ns = before.throttled_ns.iter().zip(&after.throttled_ns);
-    let throttled_ns =
-        throttled_ns.filter_map(|(before, after)| (*after)?.checked_sub((*before)?)).max();
+    let throttled_ns = throttled_since(&before.throttled_ns, &after.throttled_ns);
     HostSample {
         cores: stat::growth(&before.cores, &after.cores),
         counters: HostCounters {

@@ -335,7 +335,7 @@ pub struct HostFigures {
     /// Most bytes of packets that waited in the interface's queueing disciplines at the end of an
     /// interval.
     pub qdisc_backlog_bytes: Option<u64>,
-    /// Time that a cgroup's CPU limit throttled linerate.
+    /// Time that a cgroup's CPU limit throttled linerate, of all cores added up: it may be longer than the test.
     pub throttled_s: Option<f64>,
 }
 

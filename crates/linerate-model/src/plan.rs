@@ -303,6 +303,30 @@ pub struct RrPlan {
     pub rate: Option<u64>,
 }
 
+impl RrPlan {
+    /// Most requests in flight on each stream. In an open loop whose user named no number they are as many as any test
+    /// may have. `named`: over UDP the answers bear names by which they are told apart.
+    pub fn most_in_flight(&self, named: bool) -> u64 {
+        let asked = match self.rate {
+            Some(_) if self.outstanding == 1 => limits::OUTSTANDING.max,
+            _ => u64::from(self.outstanding),
+        };
+        let room = match self.transport {
+            Transport::Udp if named => match self.request.min(self.response) {
+                // Half of the names that fit into both messages, or two in flight would be mixed up.
+                bytes @ 0..4 => 1 << (8 * bytes).saturating_sub(1),
+                _ => u64::MAX,
+            },
+            Transport::Udp => u64::MAX,
+            // No more bytes than the smallest usual buffers hold, or both ends would wait for the other to read.
+            Transport::Tcp => {
+                limits::FLIGHT_BYTES.max / u64::from(self.request.max(self.response).max(1))
+            }
+        };
+        asked.min(room).max(1)
+    }
+}
+
 /// What travels, without its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -597,6 +621,24 @@ mod tests {
         assert_eq!(plan.intervals(), 3);
         plan.interval = Nanos(u64::MAX);
         assert_eq!(plan.intervals(), 1);
+    }
+
+    #[test]
+    fn an_open_loop_has_as_many_in_flight_as_any_test_unless_a_number_is_named() {
+        let most = |transport, (request, response), outstanding, rate| {
+            let rr = RrPlan { transport, request, response, outstanding, rate };
+            [true, false].map(|named| rr.most_in_flight(named))
+        };
+        let (udp, tcp, rate) = (Transport::Udp, Transport::Tcp, Some(1_000));
+        assert_eq!(most(udp, (100, 100), 1, None), [1; 2]);
+        assert_eq!(most(udp, (100, 100), 1, rate), [65_536; 2]);
+        assert_eq!(most(udp, (100, 100), 8, rate), [8; 2]);
+        // As many names as the shorter message has room for, halved.
+        assert_eq!(most(udp, (1, 100), 1, rate), [128, 65_536]);
+        assert_eq!(most(udp, (100, 2), 1, rate), [32_768, 65_536]);
+        assert_eq!(most(tcp, (1, 1_000), 1, rate), [65; 2]);
+        assert_eq!(most(tcp, (1, 1_000_000), 4, None), [1; 2]);
+        assert_eq!(most(udp, (0, 0), 0, None), [1; 2]);
     }
 
     #[test]

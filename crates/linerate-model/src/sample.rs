@@ -502,7 +502,7 @@ pub struct HostCounters {
     pub qdisc_dropped: Option<u64>,
     /// Bytes that wait in them when the span ends: no growth, but what is there.
     pub qdisc_backlog: Option<u64>,
-    /// Time this process's cgroup was throttled, in nanoseconds.
+    /// Time this process's cgroup was throttled, in nanoseconds of all cores added up.
     pub throttled_ns: Option<u64>,
 }
 

@@ -66,6 +66,8 @@ pub struct Habits {
     /// Over UDP an answer begins with the first bytes of its request, which name it. Otherwise answers are
     /// taken for those of the oldest requests.
     pub echoes: bool,
+    /// The plan says how many requests a client has under way. Otherwise an answering end cannot know.
+    pub tells_flight: bool,
     /// What a sender over TCP says in its blocks, and its receiver reads.
     pub block_report: BlockReport,
     /// Over TCP both ends count from the first byte to the last, warm-up included.
@@ -89,6 +91,7 @@ pub const NATIVE: Habits = Habits {
     streams_speak: false,
     brief: false,
     echoes: true,
+    tells_flight: true,
     block_report: BlockReport::Nothing,
     exact_bytes: true,
     missing: |_| None,
@@ -109,6 +112,7 @@ pub const IPERF3: Habits = Habits {
     streams_speak: false,
     brief: true,
     echoes: true,
+    tells_flight: true,
     block_report: BlockReport::Nothing,
     exact_bytes: false,
     missing: |plan| Some(missing_in_iperf3(plan)),
@@ -146,6 +150,7 @@ pub const NETPERF: Habits = Habits {
     sized: false,
     brief: true,
     echoes: false,
+    tells_flight: false,
     // Its servers leave out a call that was cut short.
     exact_bytes: false,
     missing: |plan| Some(missing_in_netperf(plan)),

@@ -33,7 +33,8 @@ use linerate_model::sample::ThreadUse;
 /// path.
 pub trait Surroundings {
     /// The start of the receivers' measured time: the first arrival on any stream of this
-    /// direction. Given this stream's first arrival; the earliest one decides.
+    /// direction. Given this stream's first arrival; the earliest one decides, which may be read later: asked again with
+    /// the same before the first interval is over.
     fn origin(&self, first_arrival_ns: u64) -> u64;
     /// CPU time of the data thread since it began, and its core.
     fn thread(&self) -> ThreadUse;

@@ -147,14 +147,19 @@ impl Pacer {
         self.late
     }
 
-    /// Parts per billion by which `slots` slots in the first `elapsed_ns` were faster than asked: their own
-    /// last one is due as late as the next.
+    /// Parts per billion by which `slots` slots, without those given up, in the first `elapsed_ns` were more than were
+    /// due then at all rates that held. `None` before the last of these: earlier ones are not kept.
     pub fn error_ppb(&self, slots: u64, elapsed_ns: u64) -> Option<i64> {
-        if slots == 0 || elapsed_ns == 0 {
+        if slots == 0 {
             return None;
         }
-        let difference = i128::from(self.due_ns(slots)) - i128::from(elapsed_ns);
-        i64::try_from(difference.checked_mul(1_000_000_000)? / i128::from(elapsed_ns)).ok()
+        // Both in shares of a slot: numbers go on over all rates, and over what is given up.
+        let since = u128::from(elapsed_ns.checked_sub(self.phase_ns)?).checked_mul(self.gap.1)?;
+        let due = u128::from(self.epoch).checked_mul(self.gap.0)?.checked_add(since)?;
+        let due = i128::try_from(due).ok()?;
+        let taken = i128::try_from(u128::from(slots).checked_mul(self.gap.0)?).ok()?;
+        let share = (taken - due).checked_mul(1_000_000_000)?.checked_div(due)?;
+        i64::try_from(share).ok()
     }
 
     /// What to do when `elapsed_ns` of the test have passed.
@@ -364,6 +369,21 @@ mod tests {
         assert_eq!(p.error_ppb(1_000, 1_000 * MS), Some(0));
         assert_eq!(p.error_ppb(1_000, 1_000_050_000), Some(-49_997));
         assert_eq!(p.error_ppb(0, 5), None);
+    }
+
+    #[test]
+    fn the_error_after_another_rate_counts_what_was_given_up_before() {
+        // 1,000 a second for 5 s, of which one stood still; then 10 a second for 5 s.
+        let mut p = pacer(8_000_000, 1_000, 1);
+        let mut sent = run(&mut p, 0, 2_000 * MS, 0);
+        sent += run(&mut p, 3_000 * MS, 5_000 * MS, 0);
+        assert_eq!((sent, p.given_up()), (4_250, 750));
+        p.turn(80_000);
+        sent += run(&mut p, 5_000 * MS, 10_000 * MS, 0);
+        assert_eq!(sent, 4_300);
+        // 750 of 5,050.
+        assert_eq!(p.error_ppb(sent, 10_000 * MS), Some(-148_514_851));
+        assert_eq!(p.error_ppb(sent, 4_000 * MS), None);
     }
 
     proptest! {

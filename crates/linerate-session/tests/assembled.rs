@@ -524,6 +524,8 @@ fn a_doubt_about_one_host_says_which() {
     let found = record(&Outcome { server, ..outcome(udp(1), vec![stream(0, 10, 0)]) });
     let busy = found.doubts.iter().find(|doubt| doubt.kind == DoubtKind::HostBusy);
     assert_eq!(busy.and_then(|doubt| doubt.host), Some(TestEnd::Server), "{:?}", found.doubts);
+    // The kernel adds it up over cores.
+    assert!(busy.is_some_and(|doubt| doubt.text.contains("for 0.005 core-seconds in")));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
 
-use linerate_model::plan::{EngineChoice, PlanDirection, TrafficKind};
+use linerate_model::plan::{EngineChoice, PlanDirection, TrafficKind, Transport};
 use linerate_model::record::{
     CpuFigures, Figures, HostFigures, Limit, Pair, Quantiles, ReceiverFigures, RrFigures,
     RunRecord, SenderFigures, Status, TcpFigures,
@@ -88,6 +88,44 @@ fn all_that_was_asked_for_arrived() {
     assert_eq!(with(|_, _, _| {}), Limit::RequestedRate);
     // A spinning pacer fills its core without being the limit.
     assert_eq!(with(|_, s, _| s.cpu = cpu(100.0, 100.0)), Limit::RequestedRate);
+}
+
+#[test]
+fn a_test_by_count_that_kept_its_schedule_met_its_rate() {
+    // 20 Mbit/s. The last datagram has 33 bytes of 1,000 and takes a whole slot: 101 slots.
+    let judged = |bytes: u64, datagrams: u64, seconds: f64, streams: u16, by_time: bool| {
+        with(|record, s, _| {
+            for plan in [Some(&mut record.asked), record.agreed.as_mut()].into_iter().flatten() {
+                (plan.datagram_bytes, plan.streams) = (Some(1_000), streams);
+                plan.duration_s = by_time.then_some(1.0);
+                (plan.bytes, plan.datagrams) = ((!by_time).then_some(bytes), None);
+                plan.rate_bps = Some(20_000_000);
+            }
+            (s.bytes, s.seconds) = (bytes, seconds);
+            s.bits_per_second = bytes as f64 * 8.0 / seconds;
+            (s.datagrams, s.attempted) = (Some(datagrams), Some(datagrams));
+        })
+    };
+    assert_eq!(judged(100_033, 101, 0.0404, 1, false), Limit::RequestedRate);
+    assert_eq!(judged(100_033, 101, 0.0407, 1, false), Limit::SenderHost);
+    // Eight streams of 125 begin a slot after each other: 1,007 slots.
+    assert_eq!(judged(1_000_000, 1_000, 0.4028, 8, false), Limit::RequestedRate);
+    assert_eq!(judged(1_000_000, 1_000, 0.4050, 8, false), Limit::SenderHost);
+    // By time there is no such end.
+    assert_eq!(judged(1_000_000, 1_000, 0.4028, 8, true), Limit::SenderHost);
+}
+
+#[test]
+fn no_rate_is_advised_below_nothing() {
+    let advice = |arrived: u64| {
+        let mut record = udp();
+        let receiver = record.totals.receiver.as_mut().unwrap();
+        lose(receiver, 10_000, 0);
+        (receiver.bytes, receiver.bits_per_second) = (arrived, arrived as f64 * 8.0);
+        judge(&record, false).unwrap().advice.join("; ")
+    };
+    assert!(advice(12_500).contains("near what arrived"));
+    assert!(!advice(0).contains("near what arrived"), "{}", advice(0));
 }
 
 #[test]
@@ -651,6 +689,47 @@ fn rr_limits() {
     };
     assert_eq!(on_the_way(0.2), Limit::RequestedRate);
     assert_eq!(on_the_way(0.01), Limit::RoundTrip);
+}
+
+#[test]
+fn an_open_loop_is_not_judged_as_if_one_request_were_in_flight() {
+    // 1,000 a second were asked for.
+    let judged = |transactions: u64, lost: u64, dropped: Option<u64>, outstanding: u32| {
+        let mut record = udp();
+        record.asked.protocol = TrafficKind::Rr.into();
+        record.asked.transport = Some(Transport::Udp.into());
+        (record.asked.request_bytes, record.asked.response_bytes) = (Some(100), Some(100));
+        (record.asked.rate_tps, record.asked.outstanding) = (Some(1_000), Some(outstanding));
+        record.asked.streams = 1;
+        let host = HostFigures { udp_receive_buffer_errors: dropped, ..HostFigures::default() };
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions,
+                unanswered: Some(lost),
+                seconds: 1.0,
+                transactions_per_second: transactions as f64,
+                host: Some(host.clone()),
+                server_host: Some(host),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        let verdict = judge(&record, false).unwrap();
+        (verdict.limit, verdict.because.join("; "), verdict.advice)
+    };
+    let (limit, because, _) = judged(950, 50, Some(0), 1);
+    assert_eq!(limit, Limit::Path);
+    assert!(because.starts_with("50 requests were never answered"), "{because}");
+    assert_eq!(judged(950, 50, Some(20), 1).0, Limit::Unknown);
+    assert_eq!(judged(950, 50, None, 1).0, Limit::Unknown);
+    // Most of what is missing was not lost.
+    let (limit, because, advice) = judged(500, 50, Some(0), 1);
+    assert_eq!(limit, Limit::RoundTrip);
+    assert!(because.contains("with up to 65536 in flight"), "{because}");
+    assert!(!advice.iter().any(|advice| advice.contains("--outstanding")), "{advice:?}");
+    let (_, because, advice) = judged(500, 0, None, 4);
+    assert!(because.contains("with up to 4 in flight"), "{because}");
+    assert!(advice.contains(&"--outstanding 32: more requests in flight".into()), "{advice:?}");
 }
 
 #[test]

@@ -279,7 +279,7 @@ class HostFigures(TypedDict, total=False):
     softnet_dropped: int | None
     # softnet_stat column 3.
     softnet_squeezed: int | None
-    # Time that a cgroup's CPU limit throttled linerate.
+    # Time that a cgroup's CPU limit throttled linerate, of all cores added up: it may be longer than the test.
     throttled_s: float | None
     # UDP InCsumErrors.
     udp_checksum_errors: int | None

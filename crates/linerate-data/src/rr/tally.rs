@@ -13,9 +13,20 @@ use super::UNANSWERED_NS;
 /// Most ages that are kept apart of requests that were due and never asked.
 const MOST_AGES: u64 = 65_536;
 
-/// Requests on their way, oldest first: identity and the time that their latency counts from.
+/// A request that leaves later than this after it was due is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// A request on its way.
+struct Request {
+    id: u64,
+    /// Its latency counts from here: when it was due, or sent where nothing is due.
+    from_ns: u64,
+    sent_ns: u64,
+}
+
+/// Requests on their way, oldest first.
 pub(super) struct Flight {
-    queue: VecDeque<(u64, u64)>,
+    queue: VecDeque<Request>,
     next_id: u64,
     id_mask: u64,
 }
@@ -34,38 +45,31 @@ impl Flight {
         self.queue.len()
     }
 
-    /// A name still in the air was lost long ago: returns the time it counts from beside the name.
-    pub(super) fn launch(&mut self, from_ns: u64) -> (u64, Option<u64>) {
+    /// One that counts from `from_ns` leaves at `sent_ns`. A name still in the air was lost long ago: returns the time
+    /// it counts from beside the name.
+    pub(super) fn launch(&mut self, from_ns: u64, sent_ns: u64) -> (u64, Option<u64>) {
         let id = self.next_id & self.id_mask;
         let stale = if self.id_mask == u64::MAX { None } else { self.land(id) };
         self.next_id = self.next_id.wrapping_add(1);
-        self.queue.push_back((id, from_ns));
+        self.queue.push_back(Request { id, from_ns, sent_ns });
         (id, stale)
     }
 
     pub(super) fn land_oldest(&mut self) -> Option<u64> {
-        self.queue.pop_front().map(|(_, from)| from)
+        self.queue.pop_front().map(|request| request.from_ns)
     }
 
     pub(super) fn land(&mut self, id: u64) -> Option<u64> {
-        let index = self.queue.iter().position(|(flying, _)| *flying == id)?;
-        self.queue.remove(index).map(|(_, from)| from)
+        let index = self.queue.iter().position(|request| request.id == id)?;
+        self.queue.remove(index).map(|request| request.from_ns)
     }
 
-    /// Forgets requests older than the limit and says how many of them were asked in the measured
-    /// time.
+    /// Forgets requests that were sent longer ago than the limit, however late they left, and says how many of them
+    /// were asked in the measured time.
     pub(super) fn expire(&mut self, now_ns: u64, measured_ns: u64) -> u64 {
-        let mut expired = 0;
-        while self
-            .queue
-            .front()
-            .is_some_and(|(_, from)| now_ns.saturating_sub(*from) > UNANSWERED_NS)
-        {
-            if let Some((_, from)) = self.queue.pop_front() {
-                expired += u64::from(from >= measured_ns);
-            }
-        }
-        expired
+        let is_old = |request: &mut Request| now_ns.saturating_sub(request.sent_ns) > UNANSWERED_NS;
+        let old = std::iter::from_fn(|| self.queue.pop_front_if(is_old));
+        old.map(|request| u64::from(request.from_ns >= measured_ns)).sum()
     }
 }
 
@@ -83,7 +87,7 @@ pub(super) struct Tally {
     transactions: u64,
     pub(super) unanswered: u64,
     unfinished: u64,
-    pub(super) late_sends: u64,
+    late_sends: u64,
     local_errors: LocalSendErrors,
     /// The thread's time at the beginning of the measured time, once that has come.
     thread_begun: Option<ThreadUse>,
@@ -173,8 +177,8 @@ impl Tally {
                 self.total.record_n(now_ns.saturating_sub(from_ns), times);
             }
         };
-        for (_, from) in flight.queue.iter().filter(|(_, from)| *from >= self.measured_ns) {
-            left(*from, 1);
+        for request in flight.queue.iter().filter(|request| request.from_ns >= self.measured_ns) {
+            left(request.from_ns, 1);
         }
         let Some((pacer, end)) = pacer.zip(self.end_ns) else { return };
         let due_before = |at: u64| pacer.slots_before(at.saturating_sub(start_ns));
@@ -186,6 +190,12 @@ impl Tally {
             left(start_ns.saturating_add(pacer.due_ns(slot)), times);
             slot += times;
         }
+    }
+
+    /// A request that was due at `due_ns` leaves at `sent_ns`.
+    pub(super) fn leaves(&mut self, due_ns: u64, sent_ns: u64) {
+        let is_late = sent_ns.saturating_sub(due_ns) > LATE_NS;
+        self.late_sends += u64::from(is_late && due_ns >= self.measured_ns);
     }
 
     /// This host dropped a request of that time, if there is an errno. It stays in flight like one that the
@@ -284,14 +294,36 @@ mod tests {
     }
 
     #[test]
+    fn who_is_late_waits_for_an_answer_as_long_as_who_is_not() {
+        // Due at 1.0 to 1.9 s, and sent at 3.5 s, all but the first.
+        let mut flight = Flight::new(8);
+        flight.launch(1_000 * MS, 1_000 * MS);
+        (1..10).for_each(|slot| _ = flight.launch((1_000 + 100 * slot) * MS, 3_500 * MS));
+        assert_eq!((flight.expire(3_501 * MS, 1_000 * MS), flight.len()), (1, 9));
+        // The latency still counts from when it was due.
+        assert_eq!(flight.land_oldest(), Some(1_100 * MS));
+        // Of the eight that are left, three were of the warm-up.
+        assert_eq!((flight.expire(4_501 * MS, 1_500 * MS), flight.len()), (5, 0));
+    }
+
+    #[test]
+    fn what_is_late_in_the_warm_up_is_in_no_count() {
+        let mut t = tally();
+        for (due_ms, sent_ms) in [(900, 990), (999, 1_002), (1_000, 1_001), (1_000, 1_002)] {
+            t.leaves(due_ms * MS, sent_ms * MS);
+        }
+        assert_eq!(t.late_sends, 1);
+    }
+
+    #[test]
     fn what_is_never_answered_counts_with_the_time_it_took_at_least() {
         // One request a millisecond was due; the last 200 of the measured time were never sent, and 100
         // before them have no answer.
         let mut pacer = Pacer::new(1_000, 1, 0, 1, 1, 0).unwrap();
         pacer.taken(800, 0);
         let mut flight = Flight::new(8);
-        (700..800).for_each(|slot| _ = flight.launch((1_000 + slot) * MS));
-        flight.launch(900 * MS);
+        (700..800).for_each(|slot| _ = flight.launch((1_000 + slot) * MS, (1_000 + slot) * MS));
+        flight.launch(900 * MS, 900 * MS);
         let mut t = tally();
         t.leave(&flight, Some(&pacer), 1_000 * MS, 3_000 * MS);
         assert_eq!(t.unfinished, 300);

@@ -61,7 +61,7 @@ fn throttled(case: &Case<'_>) -> Result<Option<Draft>, String> {
         found(
             Warning,
             format!(
-                "the group of this process was stopped for {throttled} of {} ms",
+                "the group of this process was stopped for {throttled} ms, of all cores added up, in {} ms",
                 watched.for_ms
             ),
             "its CPU limit is used up already, by others in the group or by this look itself",

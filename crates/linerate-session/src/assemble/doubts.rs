@@ -234,8 +234,9 @@ fn of_host(doubts: &mut Vec<Doubt>, outcome: &Outcome, end: TestEnd, total: &Hos
     }
     if let Some(throttled_ns) = total.counters.throttled_ns.filter(|ns| *ns > 0) {
         let text = format!(
-            "the {name} was throttled by its cgroup's CPU limit for {:.3} s",
-            seconds(throttled_ns)
+            "the {name} was throttled by its cgroup's CPU limit for {:.3} core-seconds in {:.3} s",
+            seconds(throttled_ns),
+            seconds(total.span_ns)
         );
         add(doubts, DoubtKind::HostBusy, text);
     }

@@ -124,6 +124,15 @@ impl Incoming {
         }
     }
 
+    /// Nothing has arrived in the measured time, which began at `at_ns` for all, and it is `now_ns`: there are the rows of
+    /// that time, so that what is missing is noticed in the last of them.
+    pub fn begin_unheard(&mut self, at_ns: u64, now_ns: u64, around: &dyn Surroundings) {
+        if now_ns > at_ns && !self.account.has_begun() {
+            self.account.begin_at(at_ns, &Alone(around));
+            self.account.on_idle(now_ns, &Alone(around));
+        }
+    }
+
     /// The next interval that is over, once.
     #[inline]
     pub fn row(&mut self) -> Option<Row> {
@@ -281,6 +290,34 @@ mod tests {
             flow.on_call();
             flow.on_message(&message, started, around);
         }
+    }
+
+    #[test]
+    fn what_is_lost_of_a_stream_on_which_nothing_came_is_noticed_at_the_end() {
+        let around = Together::default();
+        let setup = Setup {
+            framing: Framing::Native { token: 1, stream: 0 },
+            first_number: 0,
+            interval_ns: 100 * MS,
+            intervals: Some(10),
+            merging: false,
+        };
+        let plan = TestPlan { warmup: Nanos(0), ..plan() };
+        let lost = |begun: Option<u64>, now_ns: u64| {
+            let mut flow = Incoming::new(&plan, crate::habits::NATIVE, setup, &around);
+            if let Some(at_ns) = begun {
+                flow.begin_unheard(at_ns, now_ns, &around);
+            }
+            let report = flow.finish(Some(5_000), None, &around);
+            assert_eq!((report.counts.lost, report.first_ns), (5_000, None));
+            report.intervals.iter().map(|row| row.counts.lost).collect::<Vec<_>>()
+        };
+        let last = |rows: usize| [vec![0; rows - 1], vec![5_000]].concat();
+        // The drain belongs to the last row, and a test that was cut short has fewer.
+        assert_eq!(lost(Some(1_000 * MS), 2_300 * MS), last(10));
+        assert_eq!(lost(Some(1_000 * MS), 1_350 * MS), last(4));
+        assert_eq!((lost(Some(1_000 * MS), 900 * MS), lost(None, 0)), (last(1), last(1)));
+        assert_eq!(around.0.get(), None, "nothing arrived that would begin the time of others");
     }
 
     #[test]

@@ -181,17 +181,25 @@ impl Outgoing {
         self.account.local_errors()
     }
 
+    /// Whether all has left that a test by count asks for.
+    fn is_all_sent(&self) -> bool {
+        let tails = self.quota.tail.iter().filter(|length| **length > 0).count();
+        self.quota
+            .full
+            .is_some_and(|full| self.account.datagrams() >= full.saturating_add(tails as u64))
+    }
+
     /// Nothing more leaves after `now_ns`, or after `stopped_ns`, where somebody ended it then: how long it was.
     pub fn end(&mut self, now_ns: u64, stopped_ns: Option<u64>) -> u64 {
         self.count_slots();
         match (self.quota.until_ns, &self.pacer) {
             // A paced sender's last slot ends with the time.
             (Some(until), _) if now_ns >= until => until.max(self.last_end_ns),
-            (None, Some(pacer)) => self.last_end_ns.max(pacer.due_ns(pacer.slot())),
-            // A thread that waits for its next slot sees later that it was stopped.
-            (Some(_), Some(_)) => {
-                stopped_ns.map_or(now_ns, |at| at.max(self.last_end_ns).min(now_ns))
+            (None, Some(pacer)) if self.is_all_sent() => {
+                self.last_end_ns.max(pacer.due_ns(pacer.slot()))
             }
+            // A thread that waits for its next slot sees later that it was stopped.
+            (_, Some(_)) => stopped_ns.map_or(now_ns, |at| at.max(self.last_end_ns).min(now_ns)),
             _ => now_ns,
         }
     }
@@ -213,5 +221,39 @@ impl Outgoing {
         if let Some(pacer) = &self.pacer {
             self.account.on_pacer(pacer.late(), pacer.given_up());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_test_by_count_that_is_stopped_lasts_until_then() {
+        // One datagram a second, and two that are shorter at the end.
+        let flow = |full: u64, tail: [u16; 2], sent: u64| {
+            let pacer = Pacer::new(8_000, 8_000, 0, 1, 1, 0);
+            let quota = Quota { until_ns: None, full: Some(full), tail };
+            let mut flow = Outgoing::new(quota, Sender::new(1_000 * MS, None), pacer);
+            for slot in 0..sent {
+                let now_ns = slot * 1_000 * MS;
+                let Next::Call(call) = flow.next(now_ns, 1, 1_000) else { panic!("{slot}") };
+                flow.on_sent(&call, 1, now_ns);
+                flow.took(1, now_ns);
+                flow.look(now_ns + MS, &crate::Quiet);
+            }
+            flow
+        };
+        assert_eq!(flow(10, [0; 2], 3).end(2_520 * MS, Some(2_500 * MS)), 2_500 * MS);
+        // A call that began before lasted longer.
+        assert_eq!(flow(10, [0; 2], 3).end(2_520 * MS, Some(1_900 * MS)), 2_001 * MS);
+        // Nobody stopped it: its port failed.
+        assert_eq!(flow(10, [0; 2], 3).end(2_520 * MS, None), 2_520 * MS);
+        // All has left, and the last slot ends with its time.
+        assert_eq!(flow(3, [0; 2], 3).end(2_002 * MS, Some(2_001 * MS)), 3_000 * MS);
+        assert_eq!(flow(1, [500, 32], 3).end(2_002 * MS, None), 3_000 * MS);
+        assert_eq!(flow(1, [500, 32], 2).end(1_502 * MS, Some(1_500 * MS)), 1_500 * MS);
     }
 }

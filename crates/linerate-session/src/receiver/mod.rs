@@ -299,6 +299,10 @@ impl Receiver {
     #[inline]
     pub fn on_idle(&mut self, now_ns: u64, around: &dyn Surroundings) {
         while now_ns >= self.next_boundary_ns {
+            if let Some(origin_ns) = self.origin_ns.filter(|_| self.intervals.is_empty()) {
+                // Another stream may have read an earlier arrival since.
+                self.count_from(around.origin(origin_ns).min(origin_ns));
+            }
             self.roll(around);
         }
     }
@@ -359,16 +363,20 @@ impl Receiver {
     }
 
     fn begin(&mut self, at_ns: u64, around: &dyn Surroundings) {
-        let origin = around.origin(at_ns);
-        self.origin_ns = Some(origin);
-        self.overdue.begin(origin);
-        self.next_boundary_ns = match self.setup.intervals {
-            Some(0 | 1) => u64::MAX,
-            _ => origin.saturating_add(self.setup.interval_ns),
-        };
+        self.count_from(around.origin(at_ns));
         let thread = around.thread();
         self.thread_at_start = thread;
         self.thread_before = thread;
+    }
+
+    /// The measured time begins then.
+    fn count_from(&mut self, origin_ns: u64) {
+        self.origin_ns = Some(origin_ns);
+        self.overdue.begin(origin_ns);
+        self.next_boundary_ns = match self.setup.intervals {
+            Some(0 | 1) => u64::MAX,
+            _ => origin_ns.saturating_add(self.setup.interval_ns),
+        };
     }
 
     /// The delay of a message; `sent_ns` is when the first of its datagrams that had not arrived before

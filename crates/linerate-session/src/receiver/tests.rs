@@ -188,6 +188,40 @@ fn what_a_queue_held_until_the_end_is_overdue() {
     assert_eq!(single(&[0, 1], 2, 0).overdue, None, "a test by count has no end to miss");
 }
 
+/// Streams that tell each other their first arrival.
+#[derive(Default)]
+struct Earliest(std::cell::Cell<Option<u64>>);
+
+impl Surroundings for Earliest {
+    fn origin(&self, first_arrival_ns: u64) -> u64 {
+        let origin = self.0.get().map_or(first_arrival_ns, |ns| ns.min(first_arrival_ns));
+        self.0.set(Some(origin));
+        origin
+    }
+
+    fn thread(&self) -> ThreadUse {
+        ThreadUse::default()
+    }
+}
+
+#[test]
+fn the_earliest_arrival_begins_the_time_and_not_the_first_that_was_read() {
+    let around = Earliest::default();
+    let mut streams = [receiver(0, false), receiver(0, false)];
+    let mut heard = |stream: usize, number: u64, at_ns: u64| {
+        let bytes = train(0, &[number], 1);
+        let message =
+            Message { bytes: &bytes, segment: SIZE, at_ns, stamped: true, socket_drops: None };
+        assert!(streams[stream].on_message(&message, &around));
+        streams[stream].intervals().len()
+    };
+    // What came to the second stream first is read later.
+    assert_eq!((heard(0, 0, 1_600_000), heard(1, 0, 1_200_000)), (0, 0));
+    assert_eq!((heard(0, 1, 2_650_000), heard(1, 1, 2_250_000)), (1, 1));
+    // The rows of both begin with the earlier arrival.
+    assert_eq!((heard(0, 2, 3_150_000), heard(0, 3, 3_250_000)), (1, 2));
+}
+
 #[test]
 fn nothing_at_all_arrived() {
     let report = single(&[], 10, 0);

@@ -2,9 +2,8 @@
 
 use linerate_model::host::HostFacts;
 use linerate_model::limits;
-use linerate_model::plan::{Receiving, Sending, Transport};
+use linerate_model::plan::{Receiving, RrPlan, Sending};
 use linerate_model::record::CpuFigures;
-use linerate_model::word::Word;
 
 use super::Case;
 use super::cpu::End;
@@ -94,15 +93,11 @@ impl Case<'_> {
 
     /// Eight times as many requests in flight, as far as a test may have them.
     pub(super) fn more_outstanding(&self) -> Option<String> {
-        let asked = &self.record.asked;
-        let now = u64::from(asked.outstanding.unwrap_or(1));
-        let message =
-            asked.request_bytes.max(asked.response_bytes).map_or(1, |n| u64::from(n.max(1)));
-        let room = match asked.transport {
-            Some(Word::Known(Transport::Udp)) => limits::OUTSTANDING.max,
-            _ => (limits::FLIGHT_BYTES.max / message).min(limits::OUTSTANDING.max),
-        };
-        let more = now.saturating_mul(8).min(room);
+        let plan = self.rr_plan();
+        let now = plan.most_in_flight(self.is_named());
+        let outstanding = now.saturating_mul(8).min(limits::OUTSTANDING.max);
+        let outstanding = u32::try_from(outstanding).unwrap_or(u32::MAX);
+        let more = RrPlan { outstanding, rate: None, ..plan }.most_in_flight(self.is_named());
         (more > now).then(|| format!("--outstanding {more}: more requests in flight"))
     }
 

@@ -38,7 +38,7 @@ pub(super) struct End<'a> {
 pub(super) enum Lack {
     /// Its own work: this test's threads and the packets' softirq.
     Own,
-    /// Nobody: its cgroup's limit kept it from running for so many seconds.
+    /// Nobody: its cgroup's limit kept it from running for so many seconds, those of all cores added up.
     Throttled(f64),
     /// Other programs of its host.
     Programs,
@@ -133,9 +133,9 @@ impl<'a> End<'a> {
         self.cpu.and_then(|cpu| cpu.others_percent).is_none_or(|others| others >= TAKEN_PERCENT)
     }
 
-    /// How long its cgroup throttled it, in seconds, if that is what left it no time.
+    /// How long its cgroup throttled it, in seconds of all cores together, if that is what left it no time.
     fn throttled(&self) -> Option<f64> {
-        let seconds = self.host?.throttled_s?.min(self.seconds);
+        let seconds = self.host?.throttled_s?;
         let ready = self.cpu.and_then(|cpu| cpu.ready_percent);
         let felt = ready.is_none_or(|percent| percent >= THROTTLED_READY_PERCENT);
         (self.seconds > 0.0 && felt && seconds >= self.seconds * THROTTLED).then_some(seconds)
@@ -156,7 +156,7 @@ impl<'a> End<'a> {
         match lack {
             Lack::Own => format!("the {name} had no time left: {ran}"),
             Lack::Throttled(seconds) => format!(
-                "the {name} was throttled by its cgroup's CPU limit for {seconds:.2} s of {:.2} s",
+                "the {name} was throttled by its cgroup's CPU limit for {seconds:.2} core-seconds in {:.2} s",
                 self.seconds
             ),
             Lack::Programs => format!("other programs had the {name}'s cores: {ran}"),

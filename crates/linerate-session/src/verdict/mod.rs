@@ -9,6 +9,7 @@ mod advice;
 mod chosen;
 mod cpu;
 pub(crate) mod local_errors;
+mod rr;
 mod so_far;
 mod tcp;
 mod udp;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::plan::{PlanDirection, TrafficKind, Way};
 use linerate_model::record::{
-    HostFigures, Limit, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures, Status, Verdict,
+    HostFigures, Limit, Pair, ReceiverFigures, RunRecord, SenderFigures, Status, Verdict,
 };
 
 use chosen::Asked;
@@ -26,10 +27,6 @@ pub use so_far::so_far;
 
 /// More things to try are not read.
 const MOST_ADVICE: usize = 3;
-
-/// Both ends of requests and answers together stood ready and waited for a core this share of the time,
-/// in percent, where that is what limits them.
-const KEPT_WAITING_PERCENT: f64 = 25.0;
 
 struct Case<'a> {
     record: &'a RunRecord,
@@ -190,65 +187,5 @@ impl<'a> Case<'a> {
             )],
         };
         self.verdict(end.blamed(lack), because, advice)
-    }
-
-    fn rr(&mut self, rr: &RrFigures) -> Verdict {
-        self.note("transactions_per_second", Some(rr.transactions_per_second));
-        self.note("latency_p50_s", rr.latency_s.as_ref().map(|l| l.p50));
-        let (asks, answers) = (Limit::SenderCpu, Limit::ReceiverCpu);
-        let (near, far) = (rr.host.as_ref(), rr.server_host.as_ref());
-        let client = End::of("client", asks, rr.cpu.as_ref(), near, rr.seconds);
-        let server = End::of("server", answers, rr.server_cpu.as_ref(), far, rr.seconds);
-        self.note_cpu("client", &client);
-        self.note_cpu("server", &server);
-        self.note("client_throttled_s", near.and_then(|host| host.throttled_s));
-        self.note("server_throttled_s", far.and_then(|host| host.throttled_s));
-        if let Some(verdict) = self.rr_local_failures(rr) {
-            return verdict;
-        }
-        let shown = format!("{:.0} transactions/s", rr.transactions_per_second);
-        // What no server could have answered by the end is no shortfall.
-        let least = rr.latency_s.as_ref().and_then(|l| l.min).unwrap_or(0.0);
-        if let Some(asked) = self.record.asked.rate_tps.map(|asked| asked as f64)
-            && let on_the_way = (asked * least).min(rr.unfinished.unwrap_or(0) as f64)
-            && rr.transactions as f64 + on_the_way >= asked * rr.seconds * 0.99
-        {
-            let because = vec![format!("{shown}")];
-            return self.verdict(
-                Limit::RequestedRate,
-                because,
-                vec!["leave out --rate: as fast as the answers come".to_owned()],
-            );
-        }
-        // One waits while the other works, so what either lacked is added to every round trip.
-        let ends = [&client, &server];
-        let worst = if server.wanted() > client.wanted() { &server } else { &client };
-        let lacks = ends.into_iter().find_map(|end| match end.lack() {
-            Some(lack @ Lack::Throttled(_)) => Some((end, lack)),
-            _ => None,
-        });
-        let lacks = lacks.or_else(|| Some((worst, worst.lack()?)));
-        let taken_from = if server.taken() > client.taken() { &server } else { &client };
-        let lacks = lacks.or_else(|| {
-            let kept = client.taken() + server.taken() >= KEPT_WAITING_PERCENT;
-            kept.then_some((taken_from, Lack::Programs))
-        });
-        if let Some((end, lack)) = lacks {
-            let advice = [self.more_streams()];
-            return self.lacked_cpu(end, lack, &shown, advice);
-        }
-        let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
-        let because = vec![format!(
-            "an answer takes {} in the median, with {} in flight; {shown}",
-            if p50 < 1e-3 {
-                format!("{:.1} µs", p50 * 1e6)
-            } else {
-                format!("{:.1} ms", p50 * 1e3)
-            },
-            u64::from(self.record.asked.outstanding.unwrap_or(1))
-                * u64::from(self.record.asked.streams)
-        )];
-        let advice = [self.more_outstanding(), self.more_streams()];
-        self.verdict(Limit::RoundTrip, because, advice.into_iter().flatten().collect())
     }
 }

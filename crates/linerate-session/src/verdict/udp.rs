@@ -163,7 +163,8 @@ impl Case<'_> {
         let lower = format!("--rate {}: near what arrived", rate_below(receiver.bits_per_second));
         let other_way = "--reverse: shows whether one direction alone loses".to_owned();
         let advice = [
-            Some(lower),
+            // Below nothing there is no rate.
+            (receiver.bytes > 0).then_some(lower),
             (self.record.asked.direction == PlanDirection::Forward).then_some(other_way),
             Some("tcp: a sender that adapts".to_owned()),
         ];
@@ -226,7 +227,7 @@ impl Case<'_> {
         let asked = self.asked.bps();
         let sent = sender.bits_per_second;
         let shown = si(sent, "bit/s");
-        let met = asked.is_some_and(|asked| sent >= asked * RATE_MET);
+        let met = self.due_bps(sender).is_some_and(|due| sent >= due * RATE_MET);
         // A run by count has no rate to miss.
         match asked {
             None if self.asked == Asked::Mixed => {
@@ -301,9 +302,23 @@ impl Case<'_> {
         Some(self.verdict(Limit::SenderHost, vec![because], advice))
     }
 
+    /// The rate that was asked for, as far as a schedule of whole slots allows it. In a test by count the last datagram
+    /// has its slot as well, however short it is, and streams take turns, so that the last begins later than the first.
+    fn due_bps(&self, sender: &SenderFigures) -> Option<f64> {
+        let asked = self.asked.bps()?;
+        let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
+        let by_count = plan.bytes.or(plan.datagrams).is_some();
+        let slots = sender.attempted.or(sender.datagrams).filter(|_| by_count);
+        let Some((slots, size)) = slots.zip(plan.datagram_bytes) else { return Some(asked) };
+        let slots = slots.saturating_add(u64::from(plan.streams.saturating_sub(1)));
+        let full = slots as f64 * f64::from(size);
+        let share = if full > 0.0 { sender.bytes as f64 / full } else { 1.0 };
+        Some(asked * share.min(1.0))
+    }
+
     /// The share of the asked rate that was not sent.
     fn missing(&self, sender: &SenderFigures) -> f64 {
-        self.asked.bps().map_or(0.0, |asked| 1.0 - sender.bits_per_second / asked.max(1.0))
+        self.due_bps(sender).map_or(0.0, |due| 1.0 - sender.bits_per_second / due.max(1.0))
     }
 
     /// Whether waiting for a core explains the rate that was missed: it took half as long as is missing.

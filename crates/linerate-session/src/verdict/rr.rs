@@ -1,0 +1,125 @@
+//! What limited requests and answers.
+
+use linerate_model::plan::{Dialect, RrPlan, Transport};
+use linerate_model::record::{HostFigures, Limit, RrFigures, Verdict};
+use linerate_model::word::Word;
+
+use super::Case;
+use super::cpu::{End, Lack};
+
+/// Both ends of requests and answers together stood ready and waited for a core this share of the time,
+/// in percent, where that is what limits them.
+const KEPT_WAITING_PERCENT: f64 = 25.0;
+
+impl Case<'_> {
+    pub(super) fn rr(&mut self, rr: &RrFigures) -> Verdict {
+        self.note("transactions_per_second", Some(rr.transactions_per_second));
+        self.note("latency_p50_s", rr.latency_s.as_ref().map(|l| l.p50));
+        let (asks, answers) = (Limit::SenderCpu, Limit::ReceiverCpu);
+        let (near, far) = (rr.host.as_ref(), rr.server_host.as_ref());
+        let client = End::of("client", asks, rr.cpu.as_ref(), near, rr.seconds);
+        let server = End::of("server", answers, rr.server_cpu.as_ref(), far, rr.seconds);
+        self.note_cpu("client", &client);
+        self.note_cpu("server", &server);
+        self.note("client_throttled_s", near.and_then(|host| host.throttled_s));
+        self.note("server_throttled_s", far.and_then(|host| host.throttled_s));
+        if let Some(verdict) = self.rr_local_failures(rr) {
+            return verdict;
+        }
+        let shown = format!("{:.0} transactions/s", rr.transactions_per_second);
+        // What no server could have answered by the end is no shortfall.
+        let least = rr.latency_s.as_ref().and_then(|l| l.min).unwrap_or(0.0);
+        if let Some(asked) = self.record.asked.rate_tps.map(|asked| asked as f64)
+            && let on_the_way = (asked * least).min(rr.unfinished.unwrap_or(0) as f64)
+            && rr.transactions as f64 + on_the_way >= asked * rr.seconds * 0.99
+        {
+            let because = vec![format!("{shown}")];
+            return self.verdict(
+                Limit::RequestedRate,
+                because,
+                vec!["leave out --rate: as fast as the answers come".to_owned()],
+            );
+        }
+        // One waits while the other works, so what either lacked is added to every round trip.
+        let ends = [&client, &server];
+        let worst = if server.wanted() > client.wanted() { &server } else { &client };
+        let lacks = ends.into_iter().find_map(|end| match end.lack() {
+            Some(lack @ Lack::Throttled(_)) => Some((end, lack)),
+            _ => None,
+        });
+        let lacks = lacks.or_else(|| Some((worst, worst.lack()?)));
+        let taken_from = if server.taken() > client.taken() { &server } else { &client };
+        let lacks = lacks.or_else(|| {
+            let kept = client.taken() + server.taken() >= KEPT_WAITING_PERCENT;
+            kept.then_some((taken_from, Lack::Programs))
+        });
+        if let Some((end, lack)) = lacks {
+            let advice = [self.more_streams()];
+            return self.lacked_cpu(end, lack, &shown, advice);
+        }
+        if let Some(verdict) = self.rr_lost(rr, &shown) {
+            return verdict;
+        }
+        let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
+        let plan = self.rr_plan();
+        let because = vec![format!(
+            "an answer takes {} in the median, with {}{} in flight; {shown}",
+            if p50 < 1e-3 {
+                format!("{:.1} µs", p50 * 1e6)
+            } else {
+                format!("{:.1} ms", p50 * 1e3)
+            },
+            if plan.rate.is_some() { "up to " } else { "" },
+            plan.most_in_flight(self.is_named()) * u64::from(self.record.asked.streams)
+        )];
+        let advice = [self.more_outstanding(), self.more_streams()];
+        self.verdict(Limit::RoundTrip, because, advice.into_iter().flatten().collect())
+    }
+
+    /// In an open loop, half or more of what is missing was asked and never answered.
+    fn rr_lost(&mut self, rr: &RrFigures, shown: &str) -> Option<Verdict> {
+        let missing = self.record.asked.rate_tps? as f64 * rr.seconds - rr.transactions as f64;
+        let lost = rr.unanswered.filter(|lost| *lost > 0 && *lost as f64 * 2.0 >= missing)?;
+        self.note("unanswered", Some(lost as f64));
+        let dropped = |host: Option<&HostFigures>| {
+            let host = host?;
+            let others = [host.softnet_dropped, host.nic_rx_dropped, host.nic_tx_dropped];
+            let others = others.into_iter().chain([host.qdisc_dropped]).flatten();
+            Some(others.fold(host.udp_receive_buffer_errors?, u64::saturating_add))
+        };
+        let dropped = dropped(rr.host.as_ref()).zip(dropped(rr.server_host.as_ref()));
+        let dropped = dropped.map(|(near, far)| near.saturating_add(far));
+        let on_path = dropped.filter(|dropped| dropped.saturating_mul(2) < lost);
+        let (limit, place) = match on_path {
+            Some(dropped) => (
+                Limit::Path,
+                format!("the two hosts dropped {dropped}, so the path lost the others"),
+            ),
+            None => (Limit::Unknown, "lost on the path or in a host".to_owned()),
+        };
+        let because = vec![format!("{lost} requests were never answered: {place}; {shown}")];
+        let advice = vec!["udp: says where datagrams are lost".to_owned()];
+        Some(self.verdict(limit, because, advice))
+    }
+
+    /// What was asked for, in the words of a plan.
+    pub(super) fn rr_plan(&self) -> RrPlan {
+        let asked = &self.record.asked;
+        let transport = match asked.transport {
+            Some(Word::Known(transport)) => transport,
+            _ => Transport::Tcp,
+        };
+        RrPlan {
+            transport,
+            request: asked.request_bytes.unwrap_or(1),
+            response: asked.response_bytes.unwrap_or(1),
+            outstanding: asked.outstanding.unwrap_or(1),
+            rate: asked.rate_tps,
+        }
+    }
+
+    /// Whether answers bear names. netperf's do not.
+    pub(super) fn is_named(&self) -> bool {
+        !matches!(self.record.asked.dialect, Word::Known(Dialect::Netperf))
+    }
+}
