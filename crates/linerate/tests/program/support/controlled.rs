@@ -79,7 +79,8 @@ pub fn settings() -> Vec<Setting> {
 pub fn snapshot(lab: &Lab) -> String {
     let mut all = lab.run("a", "ethtool -k eth0");
     all.push_str(&lab.run("a", "tc qdisc show dev eth0"));
-    all.push_str(&lab.run("a", "sysctl -a --pattern ^net.ipv4.(tcp_[rw]mem|conf.eth0)"));
+    // By name: a pattern has all of them read.
+    all.push_str(&lab.run("a", "sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.ipv4.conf.eth0"));
     let link = lab.run("a", "ip -o link show eth0");
     // Without its flags, which tell of the other end too.
     let numbers = link.split('>').nth(1).unwrap();
