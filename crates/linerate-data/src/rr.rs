@@ -23,8 +23,9 @@ use tally::{Flight, Tally};
 const UNANSWERED_NS: u64 = 1_000_000_000;
 /// An asking end that takes no answer for this long takes none any more.
 const UNREAD_NS: u64 = 3_000_000_000;
-/// Requests in flight of an open loop whose user named no limit.
-const OPEN_LOOP_LIMIT: u32 = 65_536;
+/// Requests that leave in a row before what was answered is read, where they are late: a socket's usual buffer holds the
+/// answers to many more.
+const ASKED_IN_A_ROW: u64 = 32;
 /// Bytes of a UDP request that distinguish it from the others, where it has as many.
 const ID_BYTES: usize = 8;
 
@@ -62,18 +63,7 @@ fn ask(
         // One "bit" a transaction.
         Pacer::new(rate, 1, context.id.index, plan.streams, 1, 1_000_000)
     });
-    let mut limit =
-        if pacer.is_some() && rr.outstanding == 1 { OPEN_LOOP_LIMIT } else { rr.outstanding };
-    if is_named && id_bytes < 4 {
-        // More in flight than there are names would be mixed up.
-        limit = limit.min(1 << (8 * id_bytes - 1));
-    }
-    // Over TCP, no more bytes in flight than the smallest usual buffers hold, or both ends would wait
-    // for the other to read.
-    let flight_bytes = if is_udp { u64::MAX } else { linerate_model::limits::FLIGHT_BYTES.max };
-    let limit =
-        u64::from(limit).min((flight_bytes / u64::from(rr.request.max(rr.response)).max(1)).max(1));
-    let limit = usize::try_from(limit).unwrap_or(1);
+    let limit = most_in_flight(rr, is_named);
     let mut conversation = Conversation::new(context, carrier, rr, pacer.is_some())?;
     let mut launched_measured = 0u64;
     loop {
@@ -83,19 +73,19 @@ fn ask(
         if ended {
             tally.roll(context, now, true);
         }
-        if is_udp {
-            tally.unanswered += flight.expire(now, tally.measured_ns);
-        }
         let enough = wanted.is_some_and(|wanted| launched_measured >= wanted);
         // The last requests get their time too, or a loss or a stall at the end would not count.
         let end = tally.end_ns.map_or(u64::MAX, |end| end.saturating_sub(start_ns));
         let owed = pacer.as_ref().is_some_and(|pacer| pacer.due_ns(pacer.slot()) < end);
         let done = if ended { !owed } else { enough };
         if context.shared.stopping() || (done && flight.len() == 0) || tally.is_given_up(now) {
+            if is_udp {
+                tally.unanswered += flight.expire(now, tally.measured_ns);
+            }
             tally.leave(&flight, pacer.as_ref(), start_ns, now);
             return Ok(());
         }
-        let mut next_due = None;
+        let (mut next_due, mut reads) = (None, 1);
         if !done {
             match &mut pacer {
                 None => {
@@ -105,50 +95,75 @@ fn ask(
                             .min(usize::try_from(wanted - launched_measured).unwrap_or(usize::MAX));
                     }
                     for _ in 0..due {
-                        let (id, stale) = flight.launch(now);
+                        let (id, stale) = flight.launch(now, now);
                         tally.lose(stale);
                         launched_measured += u64::from(now >= tally.measured_ns);
                         tally.drop_here(now, conversation.ask(id)?);
                     }
                     conversation.flush()?;
                 }
-                Some(pacer) => loop {
-                    let elapsed = clock::monotonic_ns().saturating_sub(start_ns);
-                    let intended = pacer.due_ns(pacer.slot()).min(end);
-                    if elapsed < intended {
-                        next_due = Some(start_ns.saturating_add(intended));
-                        break;
+                Some(pacer) => {
+                    for asked in 0.. {
+                        let elapsed = clock::monotonic_ns().saturating_sub(start_ns);
+                        let intended = pacer.due_ns(pacer.slot()).min(end);
+                        if elapsed < intended || asked >= ASKED_IN_A_ROW {
+                            next_due = Some(start_ns.saturating_add(intended));
+                            if asked > 1 {
+                                // Who is late reads more than was asked, or answers would pile up.
+                                reads = 2 * asked;
+                            }
+                            break;
+                        }
+                        if intended >= end
+                            || flight.len() >= limit
+                            || wanted.is_some_and(|wanted| launched_measured >= wanted)
+                        {
+                            break;
+                        }
+                        // No coordinated omission: the clock runs from the time that was planned, and
+                        // a late request is sent at once, however late.
+                        let from = start_ns.saturating_add(intended);
+                        let sent = start_ns.saturating_add(elapsed);
+                        tally.leaves(from, sent);
+                        let (id, stale) = flight.launch(from, sent);
+                        tally.lose(stale);
+                        launched_measured += u64::from(from >= tally.measured_ns);
+                        pacer.taken(1, elapsed);
+                        tally.drop_here(from, conversation.ask(id)?);
+                        conversation.flush()?;
                     }
-                    if intended >= end
-                        || flight.len() >= limit
-                        || wanted.is_some_and(|wanted| launched_measured >= wanted)
-                    {
-                        break;
-                    }
-                    // No coordinated omission: the clock runs from the time that was planned, and
-                    // a late request is sent at once, however late.
-                    let from = start_ns.saturating_add(intended);
-                    tally.late_sends += u64::from(elapsed - intended > 1_000_000);
-                    let (id, stale) = flight.launch(from);
-                    tally.lose(stale);
-                    launched_measured += u64::from(from >= tally.measured_ns);
-                    pacer.taken(1, elapsed);
-                    tally.drop_here(from, conversation.ask(id)?);
-                    conversation.flush()?;
-                },
+                }
             }
         }
-        conversation.take(next_due, |id| {
-            let now = clock::monotonic_ns();
-            let landed = match id {
-                Some(id) => flight.land(id),
-                None => flight.land_oldest(),
-            };
-            if let Some(from) = landed {
-                tally.land(from, now);
+        for read in 0..reads {
+            // The first alone waits.
+            let until = if read == 0 { next_due } else { Some(now) };
+            if conversation.take(until, |id| land(id, &mut flight, tally))? == 0 {
+                break;
             }
-        })?;
+        }
+        // By the time before it was read: who stood still since has the answers in its socket.
+        if is_udp {
+            tally.unanswered += flight.expire(now, tally.measured_ns);
+        }
     }
+}
+
+/// An answer came, with the name of its request or to the oldest.
+fn land(id: Option<u64>, flight: &mut Flight, tally: &mut Tally) {
+    let now = clock::monotonic_ns();
+    let landed = match id {
+        Some(id) => flight.land(id),
+        None => flight.land_oldest(),
+    };
+    if let Some(from) = landed {
+        tally.land(from, now);
+    }
+}
+
+/// Requests of such a plan that are under way at once on one stream.
+fn most_in_flight(rr: &RrPlan, is_named: bool) -> usize {
+    usize::try_from(rr.most_in_flight(is_named)).unwrap_or(usize::MAX)
 }
 
 /// A port for requests and their answers. `waits`: a call waits for what comes.
@@ -415,6 +430,8 @@ fn respond_udp(
         // Anybody can send requests from the peer's address, so that being idle is no measure.
         context.shared.look_after_peer(now);
         context.shared.keep_time(now);
+        // What comes counts, whether it is a request or not.
+        context.shared.add_sent(got as u64);
         context.shared.keep_rate(got as u64, false);
         if got == 0 && context.streams.habits.end_marks > 0 {
             return Ok(());
@@ -433,7 +450,7 @@ fn respond_udp(
             continue;
         }
         answers.count += 1;
-        context.shared.add_sent(got as u64 + response.len() as u64);
+        context.shared.add_sent(response.len() as u64);
     }
     Ok(())
 }
@@ -448,6 +465,8 @@ fn respond_tcp(
     socket.set_read_timeout(Some(LOOK_UP))?;
     socket.set_write_timeout(Some(LOOK_UP))?;
     let request = rr.request as usize;
+    let flight = most_in_flight(rr, false);
+    let most = if context.streams.habits.tells_flight { flight } else { usize::MAX };
     let mut buffer = vec![0; request.max(65_536)];
     let response = vec![0xa5; rr.response as usize];
     let mut many = Vec::new();
@@ -460,7 +479,9 @@ fn respond_tcp(
             Ok(0) => return Ok(()),
             Ok(bytes) => {
                 partial += bytes;
-                context.shared.keep_time(clock::monotonic_ns());
+                let now = clock::monotonic_ns();
+                context.shared.look_after_peer(now);
+                context.shared.keep_time(now);
                 context.shared.keep_rate(bytes as u64, false);
             }
             Err(e) if passing(&e) => {
@@ -472,6 +493,9 @@ fn respond_tcp(
         answers.begin(context);
         let whole = partial / request;
         partial %= request;
+        if whole > most {
+            return Err(io::Error::other("more requests came at once than the plan allows"));
+        }
         let bytes = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
         context.shared.add_sent(bytes);
         if whole == 1 {
@@ -504,15 +528,18 @@ fn respond_tcp(
 fn write_out(context: &Context, mut socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     let mut moved_ns = clock::monotonic_ns();
     while !bytes.is_empty() && !context.shared.stopping() {
-        match socket.write(bytes) {
+        let written = socket.write(bytes);
+        let now = clock::monotonic_ns();
+        // After each piece: who reads steadily lets it wait for nothing.
+        context.shared.look_after_peer(now);
+        context.shared.keep_time(now);
+        match written {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(taken) => {
                 bytes = bytes.get(taken..).unwrap_or_default();
-                moved_ns = clock::monotonic_ns();
+                moved_ns = now;
             }
             Err(e) if passing(&e) => {
-                let now = clock::monotonic_ns();
-                context.shared.look_after_peer(now);
                 if now.saturating_sub(moved_ns) > UNREAD_NS {
                     return Err(e);
                 }

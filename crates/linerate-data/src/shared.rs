@@ -45,8 +45,8 @@ pub struct Shared {
     start_ns: AtomicU64,
     /// Monotonic time at which senders were stopped; [`UNKNOWN`] is not yet.
     stopped_ns: AtomicU64,
-    /// First measured arrival on any of this end's streams; 0 is none.
-    pub(super) origin_ns: AtomicU64,
+    /// Earliest measured arrival on any of this end's streams; [`UNKNOWN`] is none.
+    origin_ns: AtomicU64,
     /// Datagrams that the peer sent on each stream.
     sent: Vec<AtomicU64>,
     /// Last time that data came, over UDP or TCP: a peer whose control connection is held up by its
@@ -56,12 +56,15 @@ pub struct Shared {
     drain_until_ns: AtomicU64,
     /// Bytes that this end has received in the measured time.
     received: AtomicU64,
-    /// Bytes that this end has received before it. Each byte is in one of these three.
+    /// Bytes that this end has received before it.
     received_warm: AtomicU64,
+    /// Bytes that this end has received and that are none of a stream's data, as words that open it. Each byte is in one
+    /// of these four.
+    received_apart: AtomicU64,
     /// Bytes that this end has sent, warm-up included.
     pub(super) carried_away: AtomicU64,
     limits: Limits,
-    /// What arrives for threads that answer, and what they send.
+    /// What arrives for threads that answer, and what they or senders of datagrams send.
     tolls: Option<[Toll; 2]>,
     /// It carried more.
     over_budget: AtomicBool,
@@ -95,12 +98,13 @@ impl Shared {
             phase: AtomicU8::new(WAITING),
             start_ns: AtomicU64::new(UNKNOWN),
             stopped_ns: AtomicU64::new(UNKNOWN),
-            origin_ns: AtomicU64::new(0),
+            origin_ns: AtomicU64::new(UNKNOWN),
             sent: (0..streams).map(|_| AtomicU64::new(UNKNOWN)).collect(),
             heard_ns: AtomicU64::new(0),
             drain_until_ns: AtomicU64::new(UNKNOWN),
             received: AtomicU64::new(0),
             received_warm: AtomicU64::new(0),
+            received_apart: AtomicU64::new(0),
             carried_away: AtomicU64::new(0),
             limits,
             tolls: limits.rate.map(|rate| [Toll::new(rate), Toll::new(rate)]),
@@ -156,9 +160,11 @@ impl Shared {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Bytes that have arrived here, warm-up included.
+    /// Bytes that have arrived here, with those of the warm-up and those that are no data.
     pub fn arrived(&self) -> u64 {
-        self.received().saturating_add(self.received_warm.load(Ordering::Relaxed))
+        let others = [&self.received_warm, &self.received_apart];
+        let add = |sum: u64, bytes: &AtomicU64| sum.saturating_add(bytes.load(Ordering::Relaxed));
+        others.into_iter().fold(self.received(), add)
     }
 
     /// Whether the test was ended because it carried more than it may.
@@ -195,6 +201,21 @@ impl Shared {
         self.charge(bytes);
         self.received_warm.fetch_add(bytes, Ordering::Relaxed);
         self.keep_budget();
+    }
+
+    pub(super) fn add_received_apart(&self, bytes: u64) {
+        self.charge(bytes);
+        self.received_apart.fetch_add(bytes, Ordering::Relaxed);
+        self.keep_budget();
+    }
+
+    /// Bytes that came at `now_ns` to a stream whose thread has ended: nothing measures them, and the owner's limits hold.
+    /// Returns how long to read no more, for the rate.
+    pub fn add_late(&self, bytes: u64, now_ns: u64) -> Option<Duration> {
+        self.add_sent(bytes);
+        let [arrive, _] = self.tolls.as_ref()?;
+        let wait_ns = arrive.pass(bytes, now_ns).saturating_sub(now_ns);
+        Some(Duration::from_nanos(wait_ns)).filter(|wait| !wait.is_zero())
     }
 
     pub(super) fn add_sent(&self, bytes: u64) {
@@ -267,6 +288,22 @@ impl Shared {
         }
     }
 
+    /// Until when a sender of datagrams waits at `now_ns`, by the owner's limit; nothing where its plan keeps to it.
+    #[inline]
+    pub(super) fn holds_back(&self, now_ns: u64) -> Option<u64> {
+        let [_, leave] = self.tolls.as_ref()?;
+        Some(leave.paid_ns()).filter(|paid| *paid > now_ns)
+    }
+
+    /// It has sent so many bytes at `now_ns`. What was due before was let through whole: with large datagrams at
+    /// low rates one alone may take longer than the limit's credit.
+    #[inline]
+    pub(super) fn pays(&self, bytes: u64, now_ns: u64) {
+        if let Some([_, leave]) = &self.tolls {
+            let _ = leave.pass(bytes, now_ns);
+        }
+    }
+
     /// Data came at `now_ns`.
     pub(super) fn hear(&self, now_ns: u64) {
         self.keep_time(now_ns);
@@ -277,6 +314,20 @@ impl Shared {
     pub fn silence(&self, since_ns: u64) -> Duration {
         let heard = self.heard_ns.load(Ordering::Relaxed).max(since_ns);
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(heard))
+    }
+
+    /// A stream's first measured arrival was at `at_ns`: the earliest of all streams that is known, and whether it is the
+    /// first that is.
+    pub(super) fn arrived_first(&self, at_ns: u64) -> (u64, bool) {
+        let earliest = self.origin_ns.fetch_min(at_ns, Ordering::Relaxed);
+        (earliest.min(at_ns), earliest == UNKNOWN)
+    }
+
+    /// When the measured time began here: with the earliest arrival, or, where nothing has come, after the warm-up.
+    pub(super) fn measured_from(&self, warmup_ns: u64) -> Option<u64> {
+        let known = |at: &AtomicU64| Some(at.load(Ordering::Relaxed)).filter(|at| *at != UNKNOWN);
+        let planned = || Some(known(&self.start_ns)?.saturating_add(warmup_ns));
+        known(&self.origin_ns).or_else(planned)
     }
 
     pub(super) fn running(&self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The owner's limit of the rate, kept by the threads that answer.
+//! The owner's limit of the rate, kept by the threads that answer or send datagrams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +22,11 @@ impl Toll {
         let limit_bps = limit.bits_per_second();
         let rate_bps = limit_bps.saturating_add(limit_bps / 10).max(1);
         Self { rate_bps, paid_ns: AtomicU64::new(0) }
+    }
+
+    /// When what has passed is paid for.
+    pub(super) fn paid_ns(&self) -> u64 {
+        self.paid_ns.load(Ordering::Relaxed)
     }
 
     /// Lets `bytes` pass at `now_ns` of the monotonic clock; returns when more may, which is not

@@ -62,6 +62,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         flow: Incoming::new(plan, context.streams.habits, setup, &context.around()),
         arrival: ArrivalClock::new(can.stamps),
         batching: ReceiveBatching::new(receive_buffer, clock::monotonic_ns()),
+        early: 0,
     };
     stream.arrival.look(clock::monotonic_ns());
     stream.take_early();
@@ -134,6 +135,8 @@ struct Stream<'a> {
     flow: Incoming,
     arrival: ArrivalClock,
     batching: ReceiveBatching,
+    /// Datagrams of the measured time that came before this socket was there, without a stamp.
+    early: u64,
 }
 
 impl Stream<'_> {
@@ -145,16 +148,14 @@ impl Stream<'_> {
         let now = clock::monotonic_ns();
         self.arrival.look(now);
         let started = self.started_in_warmup();
-        let (mut bytes, mut warm_bytes, mut ours, mut again) = (0, 0, false, false);
+        let (mut bytes, mut warm_bytes, mut apart_bytes) = (0, 0, 0);
+        let (mut ours, mut again) = (false, false);
         let before = self.flow.unique();
         for message in arrivals.messages() {
-            match self.flow.apart(message.bytes) {
-                None => {}
-                Some(Apart::End) => continue,
-                Some(Apart::Opening) => {
-                    again |= is_hello_again(self.hello, message.bytes);
-                    continue;
-                }
+            if let Some(apart) = self.flow.apart(message.bytes) {
+                apart_bytes += message.bytes.len() as u64;
+                again |= apart == Apart::Opening && is_hello_again(self.hello, message.bytes);
+                continue;
             }
             let stamp = self.arrival.place(message.stamp_ns, now);
             let message = Message {
@@ -179,6 +180,9 @@ impl Stream<'_> {
         if warm_bytes > 0 {
             context.shared.add_received_warm(warm_bytes);
         }
+        if apart_bytes > 0 {
+            context.shared.add_received_apart(apart_bytes);
+        }
         self.flow.on_read(now);
         // Without stamps, when it is read is all that is known of a datagram.
         let stamped = self.arrival.is_of_reading().is_none();
@@ -193,19 +197,23 @@ impl Stream<'_> {
     /// What came before this socket was there.
     fn take_early(&mut self) {
         let (context, around) = (self.context, self.context.around());
+        let stamped = self.arrival.is_of_reading().is_some();
         for early in &context.early {
             let bytes = &early.bytes[..];
             if (context.streams.habits.opens)(bytes) {
+                context.shared.add_received_apart(bytes.len() as u64);
                 continue;
             }
             let message = Message {
                 bytes,
                 segment: bytes.len(),
                 at_ns: early.at_ns,
-                stamped: true,
+                // When it was read is no measure of delay beside stamps.
+                stamped,
                 socket_drops: None,
             };
             let (warm, ours) = self.flow.on_message(&message, self.started_in_warmup(), &around);
+            self.early += u64::from(ours && !warm && !stamped);
             if ours {
                 context.shared.hear(early.at_ns);
             }
@@ -256,10 +264,17 @@ impl Stream<'_> {
         let (context, around) = (self.context, self.context.around());
         self.flow.end_warmup(context.shared.running(), &around);
         self.report();
+        let warmup_ns = context.streams.agreed.plan.warmup.0;
+        if let Some(at) = context.shared.measured_from(warmup_ns) {
+            self.flow.begin_unheard(at, clock::monotonic_ns(), &around);
+        }
         let reported = context.shared.sent(context.id.stream);
+        let report = self.flow.finish(reported, drops, &around);
         RecvReport {
             unstamped: self.arrival.is_of_reading().map(str::to_owned),
-            ..self.flow.finish(reported, drops, &around)
+            // What came early had no stamp to be wrong.
+            timestamp_faults: report.timestamp_faults.saturating_sub(self.early),
+            ..report
         }
     }
 }

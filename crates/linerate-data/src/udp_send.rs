@@ -34,6 +34,8 @@ const AFTER_REFUSAL_NS: u64 = 50_000;
 const AFTER_FAILURE_NS: u64 = 1_000_000;
 /// Rates that are noted of one stream, which nobody chooses by hand in a day.
 const MOST_CHANGES: usize = 1_024;
+/// Who is held back by the owner's limit looks so often whether the test has ended, in nanoseconds.
+const HOLD_NS: u64 = 20_000_000;
 /// A stream that got nothing out for so long ends, if it has no end by time or got nothing out ever.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
@@ -293,6 +295,11 @@ impl Stream<'_> {
     #[inline]
     fn call(&mut self, phase: &mut Phase, call: &Call, now: u64) -> Result<(), String> {
         let Call { datagrams, length, .. } = *call;
+        let at_ns = phase.start_ns.saturating_add(now);
+        if let Some(until) = self.context.shared.holds_back(at_ns) {
+            self.waiter.wait_until(until.min(at_ns.saturating_add(HOLD_NS)), at_ns);
+            return Ok(());
+        }
         let sent_ns =
             if phase.flow.is_paced() { clock::monotonic_ns() } else { phase.start_ns + now };
         let begun = sent_ns.saturating_sub(phase.start_ns);
@@ -306,6 +313,7 @@ impl Stream<'_> {
                 let taken = (sent.datagrams as u64).min(datagrams);
                 phase.flow.on_sent(call, taken, begun);
                 self.context.shared.add_sent(taken * length as u64);
+                self.context.shared.pays(taken * length as u64, sent_ns);
                 self.errors = 0;
                 self.failures = 0;
                 self.failing_since_ns = None;

@@ -507,3 +507,110 @@ fn a_seed_tells_the_same_story_again() {
         assert_eq!(story(seed), story(seed));
     }
 }
+
+/// A test of one stream towards the server, to be driven by hand.
+fn one_stream(most_bps: Option<u64>) -> Server {
+    let plan = TestPlan {
+        direction: Direction::Forward,
+        end: End::Time(Nanos(60 * SECOND)),
+        ..plans::plan(Traffic::Udp(plans::udp()))
+    };
+    let terms = Terms {
+        agreed: Arc::new(AgreedPlan { plan, cuts: vec![] }),
+        drain_ns: DRAIN_NS,
+        longest_ns: 60 * SECOND,
+        most_bps,
+        idle_ns: 120 * SECOND,
+    };
+    Server::new(terms, 0, None, None)
+}
+
+/// After so many bytes have come.
+fn came(bytes: u64) -> Seen {
+    Seen { arrived: bytes, received: bytes, moved: bytes, ran_ns: u64::MAX, ..Seen::default() }
+}
+
+fn says(server: &mut Server, now: u64, seen: &Seen, message: &ClientMessage) {
+    server.input(now, seen, Input::Bytes(&frame::encode(message).unwrap()));
+    let waiting = server.outgoing().len();
+    server.input(now, seen, Input::Carried(waiting));
+}
+
+fn actions(server: &mut Server) -> Vec<Action> {
+    std::iter::from_fn(|| server.action()).collect()
+}
+
+/// The same, which has begun at `now`.
+fn begun(now: u64, most_bps: Option<u64>) -> Server {
+    let mut server = one_stream(most_bps);
+    server.input(now, &came(0), Input::Arrived(0));
+    says(&mut server, now, &came(0), &ClientMessage::Start);
+    server.input(now, &came(0), Input::Prepared(None));
+    assert!(actions(&mut server).contains(&Action::Begin(now + HEAD_START_NS)));
+    server
+}
+
+#[test]
+fn data_before_the_start_ends_the_test() {
+    for streams in [0, 1] {
+        let mut server = one_stream(None);
+        (0..streams).for_each(|stream| server.input(0, &came(0), Input::Arrived(stream)));
+        // Strangers may send datagrams, too.
+        server.input(MS, &came(1_000), Input::Time);
+        assert_eq!(server.outcome(), None);
+        let look = server.deadline_ns().expect("it looks by itself");
+        assert!(look <= 250 * MS, "{look}");
+        server.input(look, &came(1_000_000), Input::Time);
+        let ended = server.outcome().expect("over").unwrap_err();
+        assert!(ended.why.contains("before the start"), "{ended:?}");
+        assert!(actions(&mut server).contains(&Action::Stop));
+    }
+}
+
+#[test]
+fn streams_that_arrive_one_by_one_have_no_end_of_time() {
+    let plan = TestPlan { streams: 128, ..plans::plan(Traffic::Udp(plans::udp())) };
+    let agreed = Arc::new(AgreedPlan { plan, cuts: vec![] });
+    let terms = Terms {
+        agreed,
+        drain_ns: DRAIN_NS,
+        longest_ns: 60 * SECOND,
+        most_bps: None,
+        idle_ns: 120 * SECOND,
+    };
+    let mut server = Server::new(terms, 0, None, None);
+    let (mut now, mut arrived) = (0, 0);
+    while server.outcome().is_none() {
+        server.input(now, &came(0), Input::Arrived(arrived));
+        (now, arrived) = (now + 9 * SECOND, arrived + 1);
+        server.input(now, &came(0), Input::Time);
+    }
+    assert!(now < 150 * SECOND, "{now}");
+}
+
+#[test]
+fn a_client_that_goes_on_after_a_shutdown_is_waited_for_a_second_and_no_longer() {
+    let mut server = begun(0, None);
+    let mut now = 10 * SECOND;
+    server.input(now, &came(1), Input::Shutdown(SHUTTING_DOWN));
+    assert!(actions(&mut server).contains(&Action::Stop));
+    let mut ended = None;
+    for step in 1..200 {
+        now = 10 * SECOND + step * 100 * MS;
+        // Data goes on, and it says that it is there.
+        says(&mut server, now, &came(step * 1_000_000), &ClientMessage::Alive);
+        if actions(&mut server).contains(&Action::DrainUntil(0)) {
+            ended = ended.or(Some(now));
+        }
+    }
+    assert_eq!(ended, Some(11 * SECOND));
+}
+
+#[test]
+fn who_sends_faster_than_allowed_after_the_end_is_not_waited_for() {
+    let mut server = begun(0, Some(8_000_000));
+    server.input(SECOND, &came(1_000_000), Input::Shutdown(SHUTTING_DOWN));
+    let _ = actions(&mut server);
+    server.input(SECOND + 300 * MS, &came(100_000_000), Input::Time);
+    assert!(actions(&mut server).contains(&Action::DrainUntil(0)));
+}

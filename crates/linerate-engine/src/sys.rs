@@ -289,6 +289,13 @@ pub fn udp_listener(local: SocketAddr, dual: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Whether a connection could not be taken because this process or host is out of descriptors or memory, which may be
+/// free again soon.
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let exhausted = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|errno| exhausted.contains(&errno))
+}
+
 /// Raises this process's limit of open descriptors to what it may have, and says what that is.
 ///
 /// # Errors

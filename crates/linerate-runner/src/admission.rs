@@ -29,6 +29,8 @@ use crate::standstill;
 pub(crate) struct Admission {
     state: Mutex<State>,
     days: Days,
+    /// Of streams from addresses that nobody has proven.
+    claimed_days: Days,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,9 @@ struct State {
 struct Entry {
     cookie: [u8; COOKIE_BYTES],
     peer: IpAddr,
+    /// Whose share it takes of, and whether its address is only claimed: whoever forges one takes nothing of the share
+    /// and the day of its owner.
+    whose: (Network, bool),
     local: SocketAddr,
     streams: Vec<bool>,
     arrivals: UnboundedSender<(u16, StreamSocket)>,
@@ -164,8 +169,8 @@ pub(crate) fn check(
     }
     if let Traffic::Tcp(tcp) = &plan.traffic
         && let Some(name) = &tcp.congestion
-        && plan.direction.has_reverse()
-        && !has_congestion_control(name)
+        && (!is_congestion_control(name)
+            || plan.direction.has_reverse() && !has_congestion_control(name))
     {
         return Err(refuse(
             RefusalKind::Unable,
@@ -182,6 +187,29 @@ pub(crate) fn check(
         ));
     }
     Ok(())
+}
+
+/// Whether this server sends so many blocks of `bytes` at once on each of `streams`: together no more than its largest rate
+/// carries in half a second.
+pub(crate) fn check_burst(
+    blocks: u32,
+    bytes: u32,
+    streams: u16,
+    options: &Options,
+) -> Result<(), Refused> {
+    let Some(most) = options.max_rate.filter(|_| blocks > 1) else { return Ok(()) };
+    let all = u128::from(blocks) * u128::from(bytes) * u128::from(streams) * 8;
+    if all <= u128::from(most.bits_per_second() / 2) {
+        return Ok(());
+    }
+    let why = format!(
+        "a burst of {blocks} blocks of {bytes} bytes on {streams} streams is more than half a second of this server's {most}"
+    );
+    Err(refuse(
+        RefusalKind::Policy,
+        why,
+        "ask for shorter bursts, or start the server with a larger --max-rate",
+    ))
 }
 
 /// The core that a client of another program's wishes for. As there it is a wish: nothing where this host has no such
@@ -231,6 +259,13 @@ fn window_bytes(window: u32, most_forced: u32) -> u64 {
     buffer("rmem_max") + buffer("wmem_max")
 }
 
+/// Whether it can be a name of one: of 15 bytes at most (`TCP_CA_NAME_MAX`, net/tcp.h), and of nothing that a name of a module
+/// does not have.
+fn is_congestion_control(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    (1..=15).contains(&name.len()) && name.bytes().all(word)
+}
+
 /// Whether the kernel would take it. Where the list cannot be read, the socket will say.
 pub(crate) fn has_congestion_control(name: &str) -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -243,14 +278,15 @@ impl Admission {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The day of whoever comes from there, if it has a limit.
+    /// The day of whoever comes from there, if it has a limit; `claimed`: who only says so has another.
     pub(crate) fn day(
         &self,
-        network: Network,
+        (network, claimed): (Network, bool),
         plan: &TestPlan,
         options: &Options,
     ) -> Result<Option<DayBudget>, Refused> {
-        let budget = |most| self.days.budget(Whom::Address(network), most, plan, Instant::now());
+        let days = if claimed { &self.claimed_days } else { &self.days };
+        let budget = |most| days.budget(Whom::Address(network), most, plan, Instant::now());
         options.max_bytes_per_day.map(budget).transpose()
     }
 
@@ -276,8 +312,8 @@ impl Admission {
                 "try again later, or start the server with a larger --max-tests",
             ));
         }
-        let network = Network::of(peer);
-        let of_one = state.tests.values().filter(|test| Network::of(test.peer) == network).count();
+        let whose @ (network, _) = (Network::of(peer), permit.is_claimed());
+        let of_one = state.tests.values().filter(|test| test.whose == whose).count();
         if of_one >= options.tests_of_one() {
             return Err(refuse(
                 RefusalKind::Busy,
@@ -288,7 +324,7 @@ impl Admission {
             ));
         }
         let mut days = permit.days().to_vec();
-        days.extend(self.day(network, plan, options)?);
+        days.extend(self.day(whose, plan, options)?);
         if state.tests.contains_key(&token) {
             return Err(refuse(
                 RefusalKind::Busy,
@@ -313,7 +349,7 @@ impl Admission {
         for core in cores.iter().flatten() {
             *state.core_users.entry(*core).or_default() += 1;
         }
-        let entry = Entry { cookie, peer, local, streams: vec![false; threads], arrivals };
+        let entry = Entry { cookie, peer, whose, local, streams: vec![false; threads], arrivals };
         state.tests.insert(token, entry);
         state.memory += memory;
         drop(state);
@@ -347,5 +383,34 @@ impl Admission {
             return false;
         }
         entry.arrivals.send((claim.stream, socket)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Direction;
+    use linerate_testkit::plans;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_of_a_congestion_control_is_refused_whoever_sends() {
+        let mut plan = plans::plan(Traffic::Tcp(plans::tcp()));
+        plan.direction = Direction::Forward;
+        for (name, taken) in [
+            // The client's kernel may have it.
+            ("bbr3_of-2", true),
+            ("", false),
+            ("a/../b", false),
+            ("sixteen_letters_", false),
+        ] {
+            if let Traffic::Tcp(tcp) = &mut plan.traffic {
+                tcp.congestion = Some(name.to_owned());
+            }
+            let checked = check(&plan, Dialect::Native, IpVersion::V4, &Options::default());
+            assert_eq!(checked.is_ok(), taken, "{name}: {checked:?}");
+        }
+        plan.direction = Direction::Reverse;
+        assert!(check(&plan, Dialect::Native, IpVersion::V4, &Options::default()).is_err());
     }
 }

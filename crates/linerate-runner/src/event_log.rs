@@ -36,7 +36,8 @@ impl Events {
         Self(Arc::new(report))
     }
 
-    pub(crate) fn send(&self, event: Event) {
+    pub(crate) fn send(&self, mut event: Event) {
+        event.cut();
         (self.0)(event);
     }
 }
@@ -216,6 +217,20 @@ mod tests {
         let mut events = Vec::new();
         log.write_to(&mut |_, event| events.push(event));
         events
+    }
+
+    #[test]
+    fn a_peers_words_in_a_reason_are_cut() {
+        let (sender, sent) = std::sync::mpsc::channel();
+        let events = Events::new(move |event| sender.send(event).unwrap());
+        let peer = SocketAddr::from(([192, 0, 2, 7], 1));
+        for (length, chars) in [(65_000, 301), (300, 300)] {
+            let (kind, why) = (RefusalKind::Protocol, "漢".repeat(length));
+            events.send(Event::Refused { peer, key: None, asked: None, kind, why });
+            let Ok(Event::Refused { why, .. }) = sent.recv() else { panic!("a refusal") };
+            assert_eq!(why.chars().count(), chars);
+            assert!(why.capacity() < 4_096, "{} bytes wait", why.capacity());
+        }
     }
 
     #[test]

@@ -2,40 +2,31 @@
 //! a stream whose thread has not begun or has ended, and from one whose thread has ended.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use linerate_dialect::stream::DataEvent;
 use socket2::Socket;
+use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
-use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
-/// Datagrams that wait to be looked at; what comes beyond them is lost, as datagrams may be.
-const MOST_WAITING: usize = 64;
-/// The largest there is.
+/// Bytes of the largest datagram there is.
 const MOST_BYTES: usize = 65_535;
 
-/// A stream, and a datagram that came to it.
-type Received = (u16, Vec<u8>);
-
 /// Of one end of one test.
+#[derive(Default)]
 pub(crate) struct InBand {
     /// While the thread has it, nobody else reads, and nobody else writes once it does.
     kept: BTreeMap<u16, Socket>,
-    sockets: BTreeMap<u16, Arc<UdpSocket>>,
-    heard: (Sender<Received>, Receiver<Received>),
-    readers: JoinSet<()>,
-}
-
-impl Default for InBand {
-    fn default() -> Self {
-        Self {
-            kept: BTreeMap::new(),
-            sockets: BTreeMap::new(),
-            heard: mpsc::channel(MOST_WAITING),
-            readers: JoinSet::new(),
-        }
-    }
+    sockets: BTreeMap<u16, UdpSocket>,
+    /// What came last, and to which stream: the others are read first then.
+    datagram: Vec<u8>,
+    last: u16,
+    /// Nothing is read before.
+    paused: Option<Instant>,
 }
 
 impl InBand {
@@ -52,46 +43,63 @@ impl InBand {
         // What cannot be had is silence, which each conversation bears.
         let Ok(()) = socket.set_nonblocking(true) else { return };
         let Ok(socket) = UdpSocket::from_std(socket.into()) else { return };
-        let (socket, stream) = (Arc::new(socket), *stream);
-        self.sockets.insert(stream, Arc::clone(&socket));
-        let heard = self.heard.0.clone();
-        self.readers.spawn(async move {
-            let mut datagram = vec![0; MOST_BYTES];
-            loop {
-                // An error is an ICMP message's, about a datagram that was sent, and is gone with this.
-                let Ok(bytes) = socket.recv(&mut datagram).await else {
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                    continue;
-                };
-                let received = datagram.get(..bytes).unwrap_or_default().to_vec();
-                let _ = heard.try_send((stream, received));
-            }
-        });
+        self.sockets.insert(*stream, socket);
+        self.datagram.resize(MOST_BYTES, 0);
     }
 
     /// Sends a datagram; it may be lost here as well as on its way.
     pub(crate) fn send(&self, stream: u16, datagram: &[u8]) {
         // At once: the runtime has not yet heard that there is room.
         if let Some(socket) = self.sockets.get(&stream) {
-            let _ = socket2::SockRef::from(socket.as_ref()).send(datagram);
+            let _ = socket2::SockRef::from(socket).send(datagram);
         } else if let Some(socket) = self.kept.get(&stream) {
             let _ = socket.send(datagram);
         }
     }
 
-    /// The next datagram. May be given up at any time.
-    pub(crate) async fn next(&mut self) -> Received {
-        match self.heard.1.recv().await {
-            Some(received) => received,
-            None => std::future::pending().await,
+    /// The stream of the next datagram, and its length. May be given up at any time.
+    pub(crate) async fn next(&mut self) -> (u16, usize) {
+        loop {
+            if let Some(until) = self.paused {
+                sleep_until(until).await;
+                self.paused = None;
+            }
+            let (stream, read) = poll_fn(|context| self.poll(context)).await;
+            self.last = stream;
+            match read {
+                Ok(bytes) => return (stream, bytes),
+                // An error is an ICMP message's, about a datagram that was sent, and is gone with this.
+                Err(_) => self.pause(Duration::from_millis(1)),
+            }
         }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(u16, io::Result<usize>)> {
+        let (before, after) = (self.sockets.range(..=self.last), self.sockets.range(self.last..));
+        for (stream, socket) in after.filter(|(stream, _)| **stream > self.last).chain(before) {
+            let mut place = ReadBuf::new(&mut self.datagram);
+            if let Poll::Ready(read) = socket.poll_recv(context, &mut place) {
+                let bytes = place.filled().len();
+                return Poll::Ready((*stream, read.map(|()| bytes)));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// What came last, of that length.
+    pub(crate) fn datagram(&self, bytes: usize) -> &[u8] {
+        self.datagram.get(..bytes).unwrap_or_default()
+    }
+
+    /// Reads nothing for so long.
+    pub(crate) fn pause(&mut self, time: Duration) {
+        self.paused = Some(Instant::now() + time);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
-    use std::time::Duration;
 
     use linerate_dialect::stream::Report;
     use linerate_engine::sys;
@@ -115,6 +123,11 @@ mod tests {
         DataEvent::Done(stream, Box::new(Report::Send(SendReport::default())))
     }
 
+    async fn next(in_band: &mut InBand) -> (u16, Vec<u8>) {
+        let (stream, bytes) = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
+        (stream, in_band.datagram(bytes).to_vec())
+    }
+
     #[tokio::test]
     async fn each_stream_sends_once_its_thread_has_ended() {
         let mut in_band = InBand::default();
@@ -133,11 +146,20 @@ mod tests {
         assert_eq!(peers[1].recv(&mut buffer).unwrap(), 3);
         peers[1].send(b"report").unwrap();
         peers[0].send(b"data").unwrap();
-        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
-        assert_eq!(received, (1, b"report".to_vec()));
+        assert_eq!(next(&mut in_band).await, (1, b"report".to_vec()));
         in_band.begin_after(&done(0));
-        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
-        assert_eq!(received, (0, b"data".to_vec()));
+        assert_eq!(next(&mut in_band).await, (0, b"data".to_vec()));
+        // A stream to which much comes does not keep the others waiting.
+        for peer in [&peers[0], &peers[0], &peers[0], &peers[1]] {
+            peer.send(b"more").unwrap();
+        }
+        // The runtime hears of all of them.
+        tokio::task::yield_now().await;
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            streams.push(next(&mut in_band).await.0);
+        }
+        assert!(streams.contains(&1), "{streams:?}");
     }
 
     #[tokio::test]
@@ -154,7 +176,6 @@ mod tests {
         }
         let far = std::net::UdpSocket::bind(at).unwrap();
         far.send_to(b"here", near.local_addr().unwrap().as_socket().unwrap()).unwrap();
-        let received = tokio::time::timeout(HANGS, in_band.next()).await.unwrap();
-        assert_eq!(received, (0, b"here".to_vec()));
+        assert_eq!(next(&mut in_band).await, (0, b"here".to_vec()));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// An IPv4 address, or the /64 of an IPv6 address: whoever has one address of a /64 has them all
 /// (RFC 4291, 2.5.1), so that they share one share of whatever is shared by address.
@@ -47,12 +47,22 @@ impl Cidr {
     }
 }
 
+/// A network of IPv4 addresses that is written as one of IPv6 (RFC 4291, 2.5.5.2) is that of IPv4: addresses are compared so.
+fn canonical(network: IpNet) -> IpNet {
+    let v4 = match network.addr().to_canonical() {
+        IpAddr::V4(v4) if network.addr().is_ipv6() => v4,
+        _ => return network,
+    };
+    let mapped = network.prefix_len().checked_sub(96).and_then(|bits| Ipv4Net::new(v4, bits).ok());
+    mapped.map_or(network, IpNet::from)
+}
+
 impl FromStr for Cidr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let one = || text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical()));
-        let network = text.parse().or_else(|_| one()).map_err(|_| {
+        let network = text.parse().or_else(|_| one()).map(canonical).map_err(|_| {
             "it is neither a network nor an address: 192.0.2.0/24, 2001:db8::/32, 192.0.2.7"
                 .to_owned()
         })?;
@@ -76,6 +86,12 @@ mod tests {
         assert!(!has("192.0.2.0/24", "192.0.3.7") && !has("192.0.2.0/24", "2001:db8::1"));
         assert!(has("192.0.2.7", "192.0.2.7") && !has("192.0.2.7", "192.0.2.8"));
         assert!(has("::ffff:192.0.2.7", "192.0.2.7"));
+        assert!(has("::ffff:192.0.2.0/120", "192.0.2.7") && has("::ffff:0:0/96", "192.0.2.7"));
+        assert!(
+            !has("::ffff:192.0.2.0/120", "192.0.3.7") && has("::ffff:192.0.2.7/128", "192.0.2.7")
+        );
+        assert_eq!("::ffff:192.0.2.0/120".parse::<Cidr>().unwrap().to_string(), "192.0.2.0/24");
+        assert!("::ffff:192.0.2.7/120".parse::<Cidr>().is_err());
         assert!(has("2001:db8::/32", "2001:db8:ffff::1") && !has("2001:db8::/32", "2001:db9::1"));
         assert!(has("0.0.0.0/0", "203.0.113.1") && !has("0.0.0.0/0", "2001:db8::1"));
         let why = "192.0.2.7/24".parse::<Cidr>().unwrap_err();

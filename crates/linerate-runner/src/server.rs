@@ -16,7 +16,6 @@ use linerate_wire::native::message::RefusalKind;
 use linerate_wire::native::stream::{
     HELLO_BYTES, OPENING_BYTES, TCP_OPENING, TcpOpening, UdpHello, UdpHelloAck,
 };
-use nix::errno::Errno;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
@@ -272,9 +271,8 @@ impl Full {
     /// Out of descriptors or memory; other errors are of the one connection.
     fn wait(&mut self, error: &std::io::Error, events: &Events) {
         self.until = Some(Instant::now() + ACCEPT_PAUSE);
-        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
-        let full = matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM);
-        if full && self.reported.is_none_or(|at| at.elapsed() >= REPORTED_AGAIN) {
+        if sys::is_exhausted(error) && self.reported.is_none_or(|at| at.elapsed() >= REPORTED_AGAIN)
+        {
             self.reported = Some(Instant::now());
             events.send(Event::CannotAccept(format!(
                 "{error}; raise the limit of open files (`ulimit -n`), or lower --max-tests"

@@ -108,9 +108,18 @@ impl Server {
         key: Option<&Key>,
         plan: &TestPlan,
     ) -> Result<Permit, Refused> {
+        self.permit_of((peer, key, false), plan)
+    }
+
+    /// The same of who may only claim to be there, as the third says.
+    pub(crate) fn permit_of(
+        &self,
+        who: (IpAddr, Option<&Key>, bool),
+        plan: &TestPlan,
+    ) -> Result<Permit, Refused> {
         match self.standing() {
-            Some(standing) => self.permits.test(&standing, (peer, key), plan),
-            None => Ok(Permit::default()),
+            Some(standing) => self.permits.test(&standing, who, plan),
+            None => Ok(Permit::free(who.2)),
         }
     }
 }

@@ -14,7 +14,7 @@ use linerate_dialect::habits;
 use linerate_dialect::native::server as conversation;
 use linerate_engine::{clock, sys};
 use linerate_model::host::HostFacts;
-use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Transport};
+use linerate_model::plan::{AgreedPlan, Dialect, End, IpVersion, TestPlan, Traffic, Transport};
 use linerate_model::served::{ServedResult, ServedTest};
 use linerate_wire::framing::Framing;
 use linerate_wire::native::auth::{Offer, Seals};
@@ -224,7 +224,7 @@ async fn grant(
         why: "a test is running, and this server makes one at a time".into(),
         hints: vec!["try again later".into()],
     })?;
-    let host: HostFacts = facts(peer.ip()).await;
+    let host: HostFacts = facts(peer).await;
     let nic = host.nic.clone();
     let served = Box::new(served(&request.plan));
     let agreed = Arc::new(AgreedPlan { plan: request.plan, cuts: vec![] });
@@ -299,7 +299,7 @@ impl Test {
         };
         let (ours, theirs) = seals.map(|seals| (seals.ours, seals.theirs)).unzip();
         let test = conversation::Server::new(terms, clock::monotonic_ns(), ours, theirs);
-        let guest = Native { agreed: Arc::clone(&agreed), window: shared.limits().window };
+        let guest = Native { plan: at_this_end(plan), window: shared.limits().window };
         let setup = Setup {
             streams: Streams {
                 agreed: Arc::clone(&agreed),
@@ -331,20 +331,56 @@ impl Test {
     }
 }
 
+/// What a plan asks of this end's sockets. A congestion control is its sender's: where that is the client, nobody has looked
+/// whether this kernel has it, which may load a module for its name (`tcp_ca_find_autoload`, net/ipv4/tcp_cong.c).
+fn at_this_end(plan: &TestPlan) -> TestPlan {
+    let mut plan = plan.clone();
+    if let Traffic::Tcp(tcp) = &mut plan.traffic
+        && !plan.direction.has_reverse()
+    {
+        tcp.congestion = None;
+    }
+    plan
+}
+
 /// What the native dialect does with its data sockets.
 struct Native {
-    agreed: Arc<AgreedPlan>,
+    plan: TestPlan,
     window: Option<u32>,
 }
 
 impl Guest for Native {
     fn prepare(&mut self, socket: &StreamSocket) {
-        data::prepare_tcp(socket, &self.agreed.plan, self.window);
+        data::prepare_tcp(socket, &self.plan, self.window);
     }
 
     fn started(&mut self, tcp: Option<std::net::TcpStream>) {
         if let Some(mut tcp) = tcp {
             let _ = std::io::Write::write_all(&mut tcp, &[1]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Direction;
+    use linerate_testkit::plans;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_has_looked_up_is_no_option_of_a_socket() {
+        let tcp = linerate_model::plan::TcpPlan {
+            congestion: Some("unheard_of".to_owned()),
+            ..plans::tcp()
+        };
+        let mut plan = plans::plan(Traffic::Tcp(tcp));
+        for (direction, sends) in
+            [(Direction::Forward, false), (Direction::Reverse, true), (Direction::Both, true)]
+        {
+            plan.direction = direction;
+            let Traffic::Tcp(own) = at_this_end(&plan).traffic else { panic!("bytes") };
+            assert_eq!(own.congestion.is_some(), sends, "{direction:?}");
         }
     }
 }

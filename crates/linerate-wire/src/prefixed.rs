@@ -1,6 +1,7 @@
 //! JSON documents as both protocols send them: a 32-bit length in network byte order, then the document.
 
 use serde::Serialize;
+use serde_json::error::Category;
 
 /// Bytes of the length.
 pub const PREFIX_BYTES: usize = 4;
@@ -18,4 +19,14 @@ pub(crate) fn write<T: Serialize>(
         *start = prefix;
     }
     Ok((prefix, frame))
+}
+
+/// What is wrong with a document, without its own words: a peer chooses those, and these go into logs.
+pub(crate) fn fault(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        Category::Data => "it has not the fields and values that are due",
+        Category::Eof => "it ends too early",
+        Category::Syntax | Category::Io => "it is no JSON",
+    };
+    format!("{what} (line {}, column {})", error.line(), error.column())
 }

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::served::ServerLine;
 use linerate_report::clean::clean_json;
-use nix::libc::O_NOFOLLOW;
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 /// An event as a line, without its end.
 pub fn line(event: &ServerLine) -> String {
@@ -150,12 +150,20 @@ impl Audit {
 }
 
 fn begin(path: &Path) -> io::Result<(File, u64)> {
-    // Not through a link: the folder may be of a user who shall not choose what root opens.
+    // Not through a link: the folder may be of a user who shall not choose what root opens. A pipe would hold this thread
+    // up until somebody reads.
     let mut how = OpenOptions::new();
-    how.read(true).append(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW);
+    let flags = O_NOFOLLOW | O_NONBLOCK;
+    how.read(true).append(true).create(true).mode(0o600).custom_flags(flags);
     let file = how.open(path)?;
-    let bytes = file.metadata()?.len();
-    Ok((file, bytes))
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if facts.nlink() != 1 {
+        return Err(io::Error::other("it has another name (a hard link)"));
+    }
+    Ok((file, facts.len()))
 }
 
 #[cfg(test)]
@@ -218,6 +226,21 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().last(), Some(&*line(&event(10))));
         assert_eq!(text.lines().nth(1), Some("{\"ev"));
+    }
+
+    #[test]
+    fn what_is_no_file_or_has_another_name_is_left_alone() {
+        let folder = Folder::new("named");
+        let (path, other) = (folder.0.join("audit"), folder.0.join("other"));
+        fs::write(&other, "theirs").unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        let why = Audit::open(&path, 1 << 20, 2).unwrap_err().why;
+        assert!(why.contains("another name"), "{why}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let why = Audit::open(&path, 1 << 20, 2).unwrap_err().why;
+        assert!(why.contains("no file"), "{why}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use linerate_engine::stream::BlockReader;
 use linerate_engine::{clock, sys};
 use linerate_model::plan::RrPlan;
 use linerate_session::sender::Quota;
@@ -13,6 +14,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::super::{Context, LOOK_UP};
 use super::tally::Tally;
 use super::{Answers, UNREAD_NS, passing, write_out};
+
+/// Pause after a connection that could not be taken, as the next one most likely cannot either.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// More than the kernel keeps of one connection.
+const MOST_UNREAD: usize = 1 << 30;
 
 /// How a client opens connections, one for each transaction.
 #[derive(Debug, Clone)]
@@ -146,6 +152,10 @@ pub(super) fn respond(
         let (socket, peer) = match door.listener.accept() {
             Ok(came) => came,
             Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionAborted => continue,
+            Err(e) if sys::is_exhausted(&e) => {
+                std::thread::sleep(ACCEPT_PAUSE);
+                continue;
+            }
             Err(e) => return Err(e),
         };
         if sys::plain(peer).ip() != door.from {
@@ -153,8 +163,19 @@ pub(super) fn respond(
         }
         answers.begin(context);
         // A connection that fails is none of the answered; what it does to the client, that counts.
-        if door.carries && !answer(context, rr, &socket, (&mut buffer, &response)).unwrap_or(false)
-        {
+        let answered = !door.carries
+            || answer(context, rr, &socket, (&mut buffer, &response)).unwrap_or(false);
+        let more = unread(&socket);
+        if more > 0 {
+            context.shared.add_sent(more);
+            context.shared.keep_rate(more, false);
+            if !door.carries {
+                return Err(io::Error::other(
+                    "connections of this test carry nothing, and one did",
+                ));
+            }
+        }
+        if !answered {
             continue;
         }
         answers.count += 1;
@@ -164,6 +185,15 @@ pub(super) fn respond(
         }
     }
     Ok(())
+}
+
+/// Bytes that came on a connection and that nobody has read: its client's kernel knows them received.
+fn unread(socket: &TcpStream) -> u64 {
+    let read = || {
+        socket.set_nonblocking(true)?;
+        BlockReader::new(MOST_UNREAD, true).read(socket)
+    };
+    read().unwrap_or(0) as u64
 }
 
 /// Whether a whole request came and was answered.

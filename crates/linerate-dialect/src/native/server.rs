@@ -1,5 +1,7 @@
 //! A granted test at the server: from its first data stream to the client's goodbye.
 
+mod running;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -17,10 +19,16 @@ use crate::idle::Idle;
 use crate::rate_meter::RateMeter;
 use crate::stream::{self, DataEvent, LAST_DATA_NS, MOST_DRAIN_NS, Report, Role, StreamId, Tick};
 use crate::ticks::Ticks;
-use crate::{Action, Conversation, Input, Seen, TOO_LONG};
+use crate::{Action, Conversation, Input, Seen};
 
-/// Data streams must arrive, and the client must say "start", within this time each, in nanoseconds.
+/// Data streams must arrive, and the client must say "start", within this time each, in nanoseconds, …
 pub const STREAMS_LIMIT_NS: u64 = 10_000_000_000;
+/// … and all streams within this time more for each of them: over a long path many take theirs.
+const STREAM_NS: u64 = 1_000_000_000;
+/// A client sends no data before the start. So many bytes may come all the same: strangers can send datagrams, too.
+const MOST_EARLY: u64 = 64 << 10;
+/// When whoever lets a test run does so no longer, receivers wait so long for the client's last word, in nanoseconds.
+const CUT_DRAIN_NS: u64 = 1_000_000_000;
 /// A client that says nothing for this long is gone, in nanoseconds: nothing more is sent to it.
 pub const SILENCE_LIMIT_NS: u64 = 2_500_000_000;
 /// Senders begin this long after the word, in nanoseconds, so that all threads are awake.
@@ -54,6 +62,8 @@ enum Phase {
     Streams {
         missing: BTreeMap<u16, StreamId>,
         deadline_ns: u64,
+        /// Of all streams.
+        last_ns: u64,
     },
     /// All are there: the client reads the clock and says "start".
     Ready {
@@ -87,6 +97,8 @@ struct Running {
     /// The end of the warm-up, until it is there.
     warm_ns: Option<u64>,
     hard_end_ns: u64,
+    /// When no data is taken any more, of a test that somebody has ended.
+    cut_ns: Option<u64>,
     meter: Option<RateMeter>,
     idle: Idle,
     send_ticks: Ticks,
@@ -108,6 +120,8 @@ pub struct Server {
     actions: VecDeque<Action>,
     reports: BTreeMap<u16, Report>,
     phase: Phase,
+    /// When it looks next for data that comes before the start.
+    look_ns: u64,
     stopped: bool,
     /// Why it ends before its time, and still has results.
     early: Option<Early>,
@@ -163,16 +177,19 @@ impl Conversation for Server {
 
     fn deadline_ns(&self) -> Option<u64> {
         let own = match &self.phase {
-            Phase::Streams { deadline_ns, .. }
-            | Phase::Ready { deadline_ns }
-            | Phase::Counting { deadline_ns }
-            | Phase::Results { deadline_ns, .. } => Some(*deadline_ns),
+            Phase::Streams { deadline_ns, .. } | Phase::Ready { deadline_ns } => {
+                Some(self.look_ns.min(*deadline_ns))
+            }
+            Phase::Counting { deadline_ns } | Phase::Results { deadline_ns, .. } => {
+                Some(*deadline_ns)
+            }
             Phase::Farewell { heard_ns, deadline_ns } => {
                 Some(heard_ns.saturating_add(SILENCE_LIMIT_NS).min(*deadline_ns))
             }
             Phase::Running(running) => {
                 let hard = Some(running.hard_end_ns).filter(|_| !self.stopped);
-                [hard, running.warm_ns].into_iter().flatten().chain([running.look_ns]).min()
+                let own = [hard, running.warm_ns, running.cut_ns, Some(running.look_ns)];
+                own.into_iter().flatten().min()
             }
             Phase::Preparing | Phase::Refusing(_) | Phase::Done(_) => None,
         };
@@ -200,6 +217,7 @@ impl Server {
         let missing = ids.iter().map(|id| (id.stream, *id)).collect();
         // Counted from the latest arrival: over a long path many streams take their time.
         let deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS);
+        let last_ns = deadline_ns.saturating_add(STREAM_NS.saturating_mul(ids.len() as u64));
         Self {
             terms,
             ids,
@@ -207,7 +225,8 @@ impl Server {
             out: Outbox::new(ours),
             actions: VecDeque::new(),
             reports: BTreeMap::new(),
-            phase: Phase::Streams { missing, deadline_ns },
+            phase: Phase::Streams { missing, deadline_ns, last_ns },
+            look_ns: now_ns.saturating_add(LOOK_EVERY_NS),
             stopped: false,
             early: None,
             gone: false,
@@ -291,15 +310,22 @@ impl Server {
                 let (kind, why) = (RefusalKind::Busy, why.to_owned());
                 self.say(now_ns, &ServerMessage::Refused(Refused { kind, why, hints: vec![] }));
             }
-            Phase::Running(_) if !self.stopped => self.stop(now_ns, why),
+            Phase::Running(_) => {
+                if !self.stopped {
+                    self.stop(now_ns, why);
+                }
+                if let Phase::Running(running) = &mut self.phase {
+                    running.cut_ns = Some(now_ns.saturating_add(CUT_DRAIN_NS));
+                }
+            }
             _ => {}
         }
     }
 
     fn on_arrival(&mut self, now_ns: u64, stream: u16) {
-        let Phase::Streams { missing, deadline_ns } = &mut self.phase else { return };
+        let Phase::Streams { missing, deadline_ns, last_ns } = &mut self.phase else { return };
         let Some(id) = missing.remove(&stream) else { return };
-        *deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS);
+        *deadline_ns = now_ns.saturating_add(STREAMS_LIMIT_NS).min(*last_ns);
         let all = missing.is_empty();
         let role = stream::role(&self.terms.agreed.plan.traffic, id.way, false);
         self.actions.push_back(Action::Spawn(id, role));
@@ -362,6 +388,7 @@ impl Server {
             look_ns: now_ns.saturating_add(LOOK_EVERY_NS),
             warm_ns: (plan.warmup.0 > 0).then(|| now_ns.saturating_add(plan.warmup.0)),
             hard_end_ns: now_ns.saturating_add(longest_ns.saturating_add(grace)),
+            cut_ns: None,
             meter: rate.map(|rate| RateMeter::new(rate, now_ns)),
             idle: Idle::new(seen.moved, now_ns),
             send_ticks: Ticks::new(self.streams_of(Role::Send)),
@@ -449,12 +476,18 @@ impl Server {
     /// What time and the state of things ask for.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
         match &mut self.phase {
-            Phase::Streams { missing, deadline_ns } if now_ns >= *deadline_ns => {
+            Phase::Streams { .. } | Phase::Ready { .. } if seen.moved > MOST_EARLY => {
+                self.end(Err(Early::failed("the client sent data before the start")));
+            }
+            Phase::Streams { missing, deadline_ns, .. } if now_ns >= *deadline_ns => {
                 let why = format!("{} data streams did not arrive", missing.len());
                 self.end(Err(Early::failed(why)));
             }
             Phase::Ready { deadline_ns } if now_ns >= *deadline_ns => {
                 self.end(Err(Early::vanished("the client did not start")));
+            }
+            Phase::Streams { .. } | Phase::Ready { .. } if now_ns >= self.look_ns => {
+                self.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
             }
             Phase::Running(_) => self.settle_running(now_ns, seen),
             Phase::Counting { deadline_ns } | Phase::Results { deadline_ns, .. }
@@ -486,89 +519,6 @@ impl Server {
                 self.end(Err(early));
             }
             _ => {}
-        }
-    }
-
-    fn settle_running(&mut self, now_ns: u64, seen: &Seen) {
-        let Phase::Running(running) = &mut self.phase else { return };
-        if running.warm_ns.is_some_and(|at| now_ns >= at) {
-            running.warm_ns = None;
-            self.actions.push_back(Action::HostWarm);
-        }
-        if now_ns >= running.hard_end_ns && !self.stopped {
-            self.stop(now_ns, TOO_LONG);
-            // No data comes any more: either all had time to arrive, or the last is reported in time.
-            let by_time = self.terms.agreed.plan.duration().is_some();
-            let wait = if by_time { 0 } else { self.terms.drain_ns.min(MOST_DRAIN_NS) };
-            self.actions.push_back(Action::DrainUntil(now_ns.saturating_add(wait)));
-        }
-        self.look(now_ns, seen);
-        if let Some(over) = seen.over.filter(|_| !self.stopped) {
-            self.stop(now_ns, over.words());
-        }
-        self.after_senders(now_ns);
-        self.after_reports(now_ns, seen);
-    }
-
-    /// Now and then: whether the client is there, and keeps to what the owner allows.
-    fn look(&mut self, now_ns: u64, seen: &Seen) {
-        let Phase::Running(running) = &mut self.phase else { return };
-        if now_ns < running.look_ns {
-            return;
-        }
-        running.look_ns = now_ns.saturating_add(LOOK_EVERY_NS);
-        let silence = now_ns.saturating_sub(running.heard_ns).min(seen.ran_ns);
-        let keeps = running.meter.as_mut().is_none_or(|m| m.keeps(seen.arrived, now_ns));
-        let idle = running.idle.lasts(seen.moved, now_ns).min(seen.ran_ns);
-        if silence.min(seen.data_silence_ns) > SILENCE_LIMIT_NS && running.trouble.is_none() {
-            self.abandon(Early::vanished("the client fell silent"));
-        }
-        if !keeps && !self.stopped {
-            self.stop(now_ns, "the client sends faster than this server allows");
-            self.actions.push_back(Action::DrainUntil(0));
-        }
-        if idle > self.terms.idle_ns && !self.stopped {
-            let most = std::time::Duration::from_nanos(self.terms.idle_ns);
-            self.stop(now_ns, &format!("no data moved for {most:?} (--max-idle)"));
-        }
-    }
-
-    /// What follows when this end has sent all it will.
-    fn after_senders(&mut self, now_ns: u64) {
-        let senders = self.streams_of(Role::Send);
-        let Phase::Running(running) = &mut self.phase else { return };
-        let done = self.reports.values().filter(|r| matches!(r, Report::Send(_))).count();
-        if done < senders {
-            return;
-        }
-        let over = running.peer_sent || done == self.ids.len();
-        if over && !std::mem::replace(&mut running.host_over, true) {
-            self.actions.push_back(Action::HostOver);
-        }
-        if done > 0 && !std::mem::replace(&mut running.sent_said, true) {
-            // With trouble it stays where it is.
-            if running.trouble.is_none() {
-                let sent = stream::sent_of(&self.reports);
-                let _ = self.out.put(now_ns, &ServerMessage::Sent(sent));
-            }
-        }
-    }
-
-    fn after_reports(&mut self, now_ns: u64, seen: &Seen) {
-        let Phase::Running(running) = &mut self.phase else { return };
-        if self.reports.len() < self.ids.len() {
-            return;
-        }
-        let trouble = running.trouble.take();
-        let silent = || seen.peer_gone.then(|| Early::vanished("the client fell silent"));
-        match trouble.or_else(silent) {
-            Some(trouble) => self.end(Err(trouble)),
-            None if self.gone => self.end(Ok(())),
-            None => {
-                let most = self.terms.drain_ns.saturating_add(RESULTS_LIMIT_NS);
-                self.actions.extend([Action::Stop, Action::FinishHost]);
-                self.phase = Phase::Counting { deadline_ns: now_ns.saturating_add(most) };
-            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a host does for whoever controls it: the same for a controller in this process and for one
 //! over the network.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use linerate_host::facts::facts;
@@ -37,7 +37,7 @@ pub struct Hand {
     /// What its owner allows a controller from elsewhere.
     policy: Option<Policy>,
     /// Towards whom the interface of the facts is.
-    towards: Option<IpAddr>,
+    towards: Option<SocketAddr>,
     /// Ends what is under way.
     pub(super) stop: Stop,
     /// How many helpers had ended when the one of now made the settings that should hold; nothing when none
@@ -94,7 +94,7 @@ impl Hand {
         privileged: OwnedMutexGuard<Privileged>,
         options: Options,
         policy: Option<Policy>,
-        towards: Option<IpAddr>,
+        towards: Option<SocketAddr>,
     ) -> Self {
         let sampling = Arc::default();
         Self { privileged, options, policy, towards, stop: Stop::default(), held: None, sampling }
@@ -116,7 +116,7 @@ impl Hand {
             Request::Facts => {
                 let settings = self.policy.as_ref().is_none_or(Policy::settings);
                 Ok(Reply::Facts {
-                    host: Box::new(facts(self.towards)),
+                    host: Box::new(facts(self.towards.map(Into::into))),
                     permissions: Permissions {
                         settings,
                         commands: settings && self.options.commands,
@@ -216,7 +216,11 @@ impl Hand {
             let runs = standing.map(|standing| permit.runs(&standing, &plan)).transpose()?;
             let (mut days, rate) = runs.unwrap_or_default();
             if let Some(peer) = self.towards {
-                days.extend(server.admission.day(Network::of(peer), &plan, &server.options)?);
+                days.extend(server.admission.day(
+                    (Network::of(peer.ip()), false),
+                    &plan,
+                    &server.options,
+                )?);
             }
             let limits = server.options.limits();
             let rate = rate.into_iter().chain(limits.rate).min();
@@ -298,15 +302,15 @@ fn resolve(device: &DeviceChoice) -> Result<String, ErrorRecord> {
     };
     let what = format!("cannot find the interface towards {name}");
     let address = match name.parse::<IpAddr>() {
-        Ok(address) => address,
+        Ok(address) => SocketAddr::new(address, 0),
         Err(_) => (name.as_str(), 0)
             .to_socket_addrs()
             .map_err(|e| failed(ErrorKind::UnknownHost, &what, e.to_string(), ""))?
             .next()
-            .ok_or_else(|| failed(ErrorKind::UnknownHost, &what, "the name has no address", ""))?
-            .ip(),
+            .ok_or_else(|| failed(ErrorKind::UnknownHost, &what, "the name has no address", ""))?,
     };
-    device_towards(address).ok_or_else(|| {
-        failed(ErrorKind::NoRoute, &what, format!("the routing table has no way to {address}"), "")
+    device_towards(address.into()).ok_or_else(|| {
+        let why = format!("the routing table has no way to {}", address.ip());
+        failed(ErrorKind::NoRoute, &what, why, "")
     })
 }

@@ -61,7 +61,7 @@ pub(crate) async fn admit(
     };
     let ending = permit.ending();
     let policy = Some(Policy { server: Arc::clone(server), permit });
-    let mut hand = Hand::new(privileged, slot.options.clone(), policy, Some(peer.ip()));
+    let mut hand = Hand::new(privileged, slot.options.clone(), policy, Some(peer));
     hand.sampling = Arc::clone(&slot.sampling);
     if write_message(stream, Some(&mut sealed.ours), &ServerMessage::Opened).await.is_err() {
         return Ok(None);

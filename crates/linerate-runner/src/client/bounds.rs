@@ -6,9 +6,13 @@ use std::time::Duration;
 use linerate_dialect::Over;
 use linerate_dialect::rate_meter::RateMeter;
 use linerate_engine::clock;
+use linerate_model::exit::Exit;
+use linerate_model::plan::TestPlan;
+use linerate_model::record::{ErrorKind, ErrorRecord};
 use tokio::time::Interval;
 
 use crate::data::{DayBudget, Limits, Shared};
+use crate::demand::rate_bps;
 
 /// How often what arrives is held against the largest rate.
 const LOOK: Duration = Duration::from_millis(250);
@@ -27,6 +31,22 @@ impl Bounds {
     /// Its bytes count towards `days`, warm-up included.
     pub(crate) fn new(limits: Limits, days: Vec<DayBudget>) -> Self {
         Self { limits, days, broken: Arc::default() }
+    }
+
+    /// Whether the owner lets it have this plan, now that the path has said its part: what is one datagram's size may be
+    /// another than was asked for, and datagrams a second another rate.
+    ///
+    /// # Errors
+    /// When it is faster than the owner allows.
+    pub(super) fn allow(&self, plan: &TestPlan) -> Result<(), ErrorRecord> {
+        let Some(most) = self.limits.rate else { return Ok(()) };
+        if rate_bps(plan).is_some_and(|asked| asked <= most.bits_per_second()) {
+            return Ok(());
+        }
+        let why = format!("with datagrams as large as the path's packets its rate is above {most}");
+        let hints = ["ask for a lower rate, or name the size of datagrams"];
+        let what = "this host refuses to run such a test";
+        Err(ErrorRecord::new(ErrorKind::Policy, what, why, &hints).ending(Exit::Unreachable))
     }
 
     /// What its threads keep to.
@@ -95,9 +115,26 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::units::BitRate;
+    use linerate_model::plan::Traffic;
+    use linerate_model::units::{BitRate, DatagramSize};
+    use linerate_testkit::plans;
 
     use super::*;
+
+    #[test]
+    fn a_plan_is_held_to_the_rate_with_the_size_that_the_path_gave() {
+        let mut plan = plans::plan(Traffic::Udp(plans::udp()));
+        let limits = Limits { rate: BitRate::new(2_560_000), ..Limits::default() };
+        let bounds = Bounds::new(limits, Vec::new());
+        for (bytes, fits) in [(32, true), (33, false)] {
+            if let Traffic::Udp(udp) = &mut plan.traffic {
+                udp.rate = serde_json::from_str(r#"{"datagrams":10000}"#).unwrap();
+                udp.size = DatagramSize::new(bytes).unwrap();
+            }
+            assert_eq!(bounds.allow(&plan).is_ok(), fits, "{bytes}");
+        }
+        assert!(Bounds::default().allow(&plan).is_ok());
+    }
 
     #[tokio::test]
     async fn what_arrives_faster_than_the_owner_allows_ends_the_test() {

@@ -41,7 +41,7 @@ pub(super) async fn over_control(
     let (Ok(peer), Ok(local)) = (control.peer_addr(), control.local_addr()) else {
         return failed(record, errors::unable("use the control connection", "it has no addresses"));
     };
-    record.client = facts(peer.ip()).await;
+    record.client = facts(peer).await;
     record.addresses =
         Some(Addresses { control: address_pair(local, peer), ..Addresses::default() });
     let mut near = ClientTest {
@@ -55,6 +55,9 @@ pub(super) async fn over_control(
         fragments: false,
     };
     near.fit_path();
+    if let Err(error) = request.bounds.allow(&near.plan) {
+        return failed(near.record, error);
+    }
     let before = format!("nobody answered on port {port}; ");
     let conducted = match answered {
         Some(dialect) => near.answered(control, dialect, &before, observer).await,

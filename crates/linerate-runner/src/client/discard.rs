@@ -138,10 +138,11 @@ async fn prepare(
         IpAddr::V6(_) => (IpVersion::V6, Ipv6Addr::UNSPECIFIED.into()),
     };
     let local = SocketAddr::new(request.bind.unwrap_or(any), 0);
-    record.client = facts(peer.ip()).await;
+    record.client = facts(peer).await;
     let mut plan = request.plan.clone();
     plan.direction = Direction::Forward;
     let fragments = mtu::fit(&mut plan, record, (local, peer), request.size_from_mtu);
+    request.bounds.allow(&plan)?;
     plan.check().map_err(|e| errors::unable("run this test", &e.to_string()))?;
     let ids = data::streams(plan.direction, plan.streams);
     let sockets = ids.iter().map(|_| {

@@ -74,7 +74,7 @@ enum Woken {
     Line(Came),
     Opened(Opened),
     Data(Option<DataEvent>),
-    Datagram(u16, Vec<u8>),
+    Datagram(u16, usize),
     Look,
     Stop,
 }
@@ -134,7 +134,7 @@ impl<'a, C: Conversation> Driver<'a, C> {
                 came = self.line.next(&self.conversation) => Woken::Line(came),
                 stream = self.opening.next() => Woken::Opened(stream),
                 event = reported.recv(), if threads => Woken::Data(event),
-                (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
+                (stream, bytes) = self.in_band.next() => Woken::Datagram(stream, bytes),
                 () = self.watch.turn() => Woken::Look,
                 () = &mut stop => Woken::Stop,
             };
@@ -161,7 +161,11 @@ impl<'a, C: Conversation> Driver<'a, C> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
-                Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
+                Woken::Datagram(stream, bytes) => {
+                    let (seen, datagram) = (self.seen(), self.in_band.datagram(bytes));
+                    let input = Input::Datagram(stream, datagram);
+                    self.conversation.input(clock::monotonic_ns(), &seen, input);
+                }
                 Woken::Look => {}
                 Woken::Stop => {
                     stops += 1;

@@ -43,7 +43,7 @@ pub(super) async fn run(
         Ok(ends) => ends,
         Err(error) => return failed(record, error),
     };
-    record.client = facts(peer.ip()).await;
+    record.client = facts(peer).await;
     let control = address_pair(local, peer);
     record.addresses = Some(Addresses { control, ..Addresses::default() });
     let mut near = ClientTest {
@@ -93,6 +93,7 @@ async fn conduct(
 ) -> Result<(), ErrorRecord> {
     let path = (test.local, test.peer);
     test.fragments = mtu::fit(&mut test.plan, &mut test.record, path, test.request.size_from_mtu);
+    test.request.bounds.allow(&test.plan)?;
     let (plan, cuts) = ask::fitted(&test.plan)?;
     let ahead_ns = clock::Reading::now().ahead_ns;
     let trips = test.request.trip_times;

@@ -70,7 +70,7 @@ pub(super) async fn conduct(
     test.record.asked.ip = Some(test.ip.number());
     let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Iperf3.into();
-    test.record.client = facts(test.peer.ip()).await;
+    test.record.client = facts(test.peer).await;
 
     let settle_ns = SETTLE_NS.saturating_add(rtt_ns.unwrap_or(0).saturating_mul(2));
     let terms = Terms {

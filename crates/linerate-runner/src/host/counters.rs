@@ -5,14 +5,13 @@
 //! asked before a reading began has his answer from it, and after each the thread rests, so that it
 //! takes little of a core whatever the number of tests.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linerate_engine::clock;
-use linerate_host::facts::facts as of_host;
+use linerate_host::facts::{Known, Towards, facts as of_host};
 use linerate_host::roots::Roots;
 use linerate_host::sampler::{Clocks, IrqCounts, Reading, Sampler};
 use linerate_model::host::HostFacts;
@@ -52,7 +51,7 @@ pub(super) enum Ask {
     /// A test is over.
     Close(Nic),
     /// What this host is, with the interface towards an address.
-    Facts(IpAddr, oneshot::Sender<HostFacts>),
+    Facts(Towards, oneshot::Sender<HostFacts>),
 }
 
 /// The way to the thread, for one test.
@@ -81,7 +80,7 @@ impl Counters {
 }
 
 /// What this host is; `None` when that does not come in time.
-pub(super) async fn facts(towards: IpAddr) -> Option<HostFacts> {
+pub(super) async fn facts(towards: Towards) -> Option<HostFacts> {
     answered(&host()?, |answer| Ask::Facts(towards, answer)).await
 }
 
@@ -151,14 +150,68 @@ impl Open {
     }
 }
 
+/// What was last read of this host, without an interface.
+static LAST: Mutex<Option<HostFacts>> = Mutex::new(None);
+
+fn last() -> MutexGuard<'static, Option<HostFacts>> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What this host was when somebody last read it: files are read for it once in a process.
+pub(super) fn last_facts() -> HostFacts {
+    last().get_or_insert_with(|| of_host(None)).clone()
+}
+
+/// Who waits to hear what this host is, by the address towards which its interface is.
+#[derive(Default)]
+struct Curious {
+    order: VecDeque<Towards>,
+    waiting: HashMap<Towards, Vec<oneshot::Sender<HostFacts>>>,
+}
+
+impl Curious {
+    fn add(&mut self, towards: Towards, answer: oneshot::Sender<HostFacts>) {
+        let waiting = self.waiting.entry(towards).or_insert_with(|| {
+            self.order.push_back(towards);
+            Vec::new()
+        });
+        waiting.push(answer);
+    }
+
+    /// Answers some: read once for all who ask towards one address, and not for who is gone.
+    fn answer(&mut self, mut read: impl FnMut(Towards) -> HostFacts) {
+        let mut left = MOST_ADDRESSES;
+        while let Some(towards) = self.order.pop_front_if(|_| left > 0) {
+            let mut waiting = self.waiting.remove(&towards).unwrap_or_default();
+            waiting.retain(|answer| !answer.is_closed());
+            if waiting.is_empty() {
+                continue;
+            }
+            left -= 1;
+            let facts = read(towards);
+            for answer in waiting {
+                let _ = answer.send(facts.clone());
+            }
+        }
+    }
+}
+
+/// Addresses that are looked up between two readings: whoever has many does not keep running tests from theirs.
+const MOST_ADDRESSES: usize = 16;
+
 /// Asks that are taken at once. Who asks as fast as this answers keeps nobody from a reading.
 const MOST_AT_ONCE: usize = 4_096;
 
 fn answer(roots: &Roots, asked: &Receiver<Ask>) {
     let mut open: HashMap<Nic, Open> = HashMap::new();
-    while let Ok(first) = asked.recv() {
-        let mut facts: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>> = HashMap::new();
-        for ask in std::iter::once(first).chain(asked.try_iter()).take(MOST_AT_ONCE) {
+    let (mut curious, mut known) = (Curious::default(), None);
+    loop {
+        let mut first = None;
+        if curious.order.is_empty() {
+            let Ok(ask) = asked.recv() else { return };
+            first = Some(ask);
+        }
+        for ask in first.into_iter().chain(asked.try_iter()).take(MOST_AT_ONCE) {
             match ask {
                 Ask::Open(nic) => {
                     let fresh = |nic: &Nic| Open {
@@ -173,7 +226,7 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
                     let Some(open) = open.get_mut(&nic) else { continue };
                     if irqs { open.with_irqs.push(answer) } else { open.waiting.push(answer) }
                 }
-                Ask::Facts(towards, answer) => facts.entry(towards).or_default().push(answer),
+                Ask::Facts(towards, answer) => curious.add(towards, answer),
                 Ask::Close(nic) => {
                     let Some(closed) = open.get_mut(&nic) else { continue };
                     closed.tests = closed.tests.saturating_sub(1);
@@ -185,7 +238,13 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
         }
         let begun = Instant::now();
         open.values_mut().for_each(Open::answer);
-        answer_facts(facts, |towards| of_host(Some(towards)));
+        let mut is_of_now = false;
+        curious.answer(|towards| {
+            if !std::mem::replace(&mut is_of_now, true) {
+                renew(&mut known);
+            }
+            known.get_or_insert_with(|| Known::at(Roots::host())).towards(towards)
+        });
         if !open.is_empty() {
             let rest = begun.elapsed().saturating_mul(REST_TIMES);
             std::thread::sleep(rest.clamp(LEAST_REST, MOST_REST));
@@ -193,21 +252,13 @@ fn answer(roots: &Roots, asked: &Receiver<Ask>) {
     }
 }
 
-/// What this host is: read once for all who ask towards one address, and not for who is gone.
-fn answer_facts(
-    asked: HashMap<IpAddr, Vec<oneshot::Sender<HostFacts>>>,
-    read: impl Fn(IpAddr) -> HostFacts,
-) {
-    for (towards, mut waiting) in asked {
-        waiting.retain(|answer| !answer.is_closed());
-        if waiting.is_empty() {
-            continue;
-        }
-        let facts = read(towards);
-        for answer in waiting {
-            let _ = answer.send(facts.clone());
-        }
+/// Reads what the host is now.
+fn renew(known: &mut Option<Known>) {
+    if let Some(known) = known {
+        known.renew();
     }
+    let host = known.get_or_insert_with(|| Known::at(Roots::host())).host().clone();
+    *last() = Some(host);
 }
 
 #[cfg(test)]
@@ -247,16 +298,57 @@ mod tests {
 
     #[test]
     fn what_the_host_is_is_read_once_for_all_and_not_for_who_is_gone() {
-        let here: [IpAddr; 2] = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
-        let (answers, mut asked): (Vec<_>, Vec<_>) = (0..126).map(|_| oneshot::channel()).unzip();
+        let here = |last: u8| Towards::from(std::net::IpAddr::from([127, 0, 0, last]));
+        let mut curious = Curious::default();
+        let mut asked: Vec<_> = (0..126)
+            .map(|_| {
+                let (answer, answered) = oneshot::channel();
+                curious.add(here(1), answer);
+                answered
+            })
+            .collect();
         let (gone, _) = oneshot::channel();
-        let read = std::cell::RefCell::new(vec![]);
-        answer_facts([(here[0], answers), (here[1], vec![gone])].into(), |towards| {
-            read.borrow_mut().push(towards);
+        curious.add(here(2), gone);
+        let mut read = vec![];
+        curious.answer(|towards| {
+            read.push(towards);
             HostFacts::default()
         });
-        assert_eq!(read.into_inner(), [here[0]]);
+        assert_eq!(read, [here(1)]);
         assert!(asked.iter_mut().all(|answered| answered.try_recv().is_ok()));
+    }
+
+    #[test]
+    fn who_asks_from_many_addresses_is_answered_between_readings() {
+        let mut curious = Curious::default();
+        let towards = |last: u8| Towards::from(std::net::IpAddr::from([127, 0, 0, last]));
+        let asked: Vec<_> = (0..40)
+            .map(|last| {
+                let (answer, answered) = oneshot::channel();
+                curious.add(towards(last), answer);
+                answered
+            })
+            .collect();
+        let mut read = vec![];
+        let mut rounds = 0;
+        while !curious.order.is_empty() {
+            curious.answer(|towards| {
+                read.push(towards);
+                HostFacts::default()
+            });
+            rounds += 1;
+            assert!(read.len() <= rounds * MOST_ADDRESSES);
+        }
+        // In the order in which they came.
+        assert_eq!(read, (0..40).map(towards).collect::<Vec<_>>());
+        drop(asked);
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_what_it_was() {
+        let first = last_facts();
+        assert_eq!((first.nic, first.cores), (None, of_host(None).cores));
+        assert!(last().is_some(), "it is not read again");
     }
 
     #[test]
@@ -294,7 +386,7 @@ mod tests {
             let Ok(Ask::Facts(_, answer)) = asked.try_recv() else { panic!("it was not asked") };
             answer.send(HostFacts::default()).expect("it still waits");
         };
-        let question = |answer| Ask::Facts(std::net::Ipv4Addr::LOCALHOST.into(), answer);
+        let question = |answer| Ask::Facts(std::net::IpAddr::from([127, 0, 0, 1]).into(), answer);
         let both = async { tokio::join!(answered(&asks, question), answer) };
         assert_eq!(runtime().block_on(both).0, Some(HostFacts::default()));
     }

@@ -2,7 +2,7 @@
 
 mod counters;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,9 +142,7 @@ impl HostWatch {
         }
         if let Some(total) = &mut total {
             let stopped_ns = standstill::stopped_ns().saturating_sub(self.stopped_from_ns);
-            // A thread whose cgroup is throttled does not count as waiting for a core.
-            let throttled_ns = total.counters.throttled_ns.unwrap_or(0);
-            total.stopped_ns = Some(stopped_ns.saturating_sub(throttled_ns));
+            total.stopped_ns = Some(stopped_ns);
         }
         // Not of the counters: a driver that takes its time over a change of the link keeps the kernel from all of them.
         let lost_link = self.links().zip(self.links_from).map(|(now, from)| now.since(from));
@@ -162,9 +160,9 @@ impl HostWatch {
 
 /// What this host is, and its interface towards a test's other end: without one where the kernel does not answer in
 /// time, and never for long.
-pub(crate) async fn facts(towards: IpAddr) -> HostFacts {
-    let found = counters::facts(towards).await;
-    found.unwrap_or_else(|| linerate_host::facts::facts(None))
+pub(crate) async fn facts(towards: SocketAddr) -> HostFacts {
+    let found = counters::facts(towards.into()).await;
+    found.unwrap_or_else(counters::last_facts)
 }
 
 /// Whoever notices stops is waited for so often …
@@ -174,7 +172,7 @@ const LATE: Duration = Duration::from_millis(20);
 
 /// Starts the threads that read and beat, so that a server holds as much before its first test as after it.
 pub(crate) fn prepare() {
-    let _ = counters::host();
+    let _ = (counters::host(), counters::last_facts());
     standstill::prepare();
 }
 

@@ -100,6 +100,8 @@ impl Standing {
 pub(crate) struct Permits {
     held: Mutex<BTreeMap<u64, Held>>,
     days: Days,
+    /// Of streams from addresses that nobody has proven; they end with the server.
+    claimed_days: Days,
 }
 
 #[derive(Debug)]
@@ -108,12 +110,15 @@ struct Held {
     key: Option<Arc<Key>>,
     /// What the key must let it do.
     right: Right,
+    /// As [`Permit::claimed`].
+    claimed: bool,
     end: watch::Sender<Option<String>>,
 }
 
 impl Held {
-    fn counts_for(&self, whom: &Whom) -> bool {
-        let test = self.right == Right::Test;
+    /// Whoever forges addresses takes nothing of a budget from those who have them.
+    fn counts_for(&self, whom: &Whom, claimed: bool) -> bool {
+        let test = self.right == Right::Test && self.claimed == claimed;
         test && match whom {
             Whom::Key { id, .. } => self.key.as_ref().is_some_and(|key| key.id == *id),
             Whom::Network(cidr) => cidr.has(self.peer),
@@ -135,28 +140,30 @@ fn lock(held: &Mutex<BTreeMap<u64, Held>>) -> MutexGuard<'_, BTreeMap<u64, Held>
 }
 
 impl Permits {
-    /// Lets a test in, if key and budgets do.
+    /// Lets a test in, if key and budgets do. `claimed`: nobody has proven that it comes from there, and it counts with
+    /// others of its kind alone.
     pub(crate) fn test(
         self: &Arc<Self>,
         standing: &Standing,
-        (peer, key): (IpAddr, Option<&Key>),
+        (peer, key, claimed): (IpAddr, Option<&Key>, bool),
         plan: &TestPlan,
     ) -> Result<Permit, Refused> {
         let key = key.map(|key| standing.current(key, Right::Test)).transpose()?;
         let mut held = lock(&self.held);
         let mut terms = Terms::default();
+        let days = if claimed { &self.claimed_days } else { &self.days };
         for (whom, budget) in standing.budgets(peer, key.as_deref()) {
             standing.open(&whom, budget)?;
-            let running = held.values().filter(|held| held.counts_for(&whom)).count();
+            let running = held.values().filter(|held| held.counts_for(&whom, claimed)).count();
             if budget.tests.is_some_and(|most| running >= most) {
                 let why =
                     format!("{running} tests of {whom} are running, and its budget has no more");
                 let hint = "try again when one of them has ended";
                 return Err(refuse(RefusalKind::Busy, why, hint));
             }
-            terms.narrow(&self.days, standing, (&whom, budget), plan)?;
+            terms.narrow(days, standing, (&whom, budget), plan)?;
         }
-        Ok(self.hold(&mut held, (peer, key), Right::Test, terms))
+        Ok(self.hold(&mut held, (peer, key, claimed), Right::Test, terms))
     }
 
     /// Lets a controller in, if its key does.
@@ -172,21 +179,21 @@ impl Permits {
         // Who could change settings and may no more has them put back, and its commands ended, with its session.
         let settings = key.as_deref().is_some_and(|key| key.may(Right::Settings));
         let right = if settings { Right::Settings } else { Right::Control };
-        Ok(self.hold(&mut lock(&self.held), (peer, key), right, Terms::default()))
+        Ok(self.hold(&mut lock(&self.held), (peer, key, false), right, Terms::default()))
     }
 
     fn hold(
         self: &Arc<Self>,
         held: &mut BTreeMap<u64, Held>,
-        (peer, key): (IpAddr, Option<Arc<Key>>),
+        (peer, key, claimed): (IpAddr, Option<Arc<Key>>, bool),
         right: Right,
         terms: Terms,
     ) -> Permit {
         let number = held.last_key_value().map_or(0, |(last, _)| last + 1);
         let (end, ended) = watch::channel(None);
-        held.insert(number, Held { peer, key: key.clone(), right, end });
+        held.insert(number, Held { peer, key: key.clone(), right, claimed, end });
         let here = Some(Here { permits: Arc::clone(self), peer, number, ended });
-        Permit { key, terms, here }
+        Permit { key, terms, claimed, here }
     }
 
     /// What was carried in days that go on, at a moment of both clocks: the monotonic one, and Unix time in seconds.
@@ -247,6 +254,8 @@ impl Terms {
 pub(crate) struct Permit {
     key: Option<Arc<Key>>,
     terms: Terms,
+    /// The address is what datagrams say, and nobody has proven it.
+    claimed: bool,
     /// Nothing at a server without a file of keys.
     here: Option<Here>,
 }
@@ -266,6 +275,16 @@ impl Drop for Here {
 }
 
 impl Permit {
+    /// At a server without a file of keys.
+    pub(crate) fn free(claimed: bool) -> Self {
+        Self { claimed, ..Self::default() }
+    }
+
+    /// Whether it counts apart from the tests of addresses that are proven.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claimed
+    }
+
     /// Whose it is.
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_deref()
@@ -377,7 +396,7 @@ mod tests {
         plan: &TestPlan,
     ) -> Result<Permit, Refused> {
         let key = standing.table.keys.first().cloned();
-        permits.test(standing, (peer.parse().unwrap(), key.as_deref()), plan)
+        permits.test(standing, (peer.parse().unwrap(), key.as_deref(), false), plan)
     }
 
     fn network(more: &str) -> String {
@@ -406,6 +425,24 @@ mod tests {
         drop((one, two));
         test(&permits, &standing, PEER, &second()).unwrap();
         assert!(lock(&permits.held).is_empty());
+    }
+
+    #[test]
+    fn who_only_claims_an_address_takes_nothing_of_its_budget() {
+        let permits = Arc::<Permits>::default();
+        let standing = noon(&network("max-tests = 1\nmax-bytes-per-day = \"1000\""));
+        let peer = PEER.parse().unwrap();
+        let claimed = || permits.test(&standing, (peer, None, true), &second());
+        let forged = claimed().unwrap();
+        // It is held to as much of its own.
+        assert!(forged.is_claimed() && forged.days().iter().all(|day| !day.charge(1_000)));
+        why(claimed(), RefusalKind::Busy);
+        let proven = test(&permits, &standing, PEER, &second()).unwrap();
+        assert_eq!(proven.days().iter().map(DayBudget::left).collect::<Vec<_>>(), [1_000]);
+        why(test(&permits, &standing, PEER, &second()), RefusalKind::Busy);
+        drop(forged);
+        why(claimed(), RefusalKind::Policy);
+        assert!(!proven.is_claimed() && !Permit::free(false).is_claimed());
     }
 
     #[test]
@@ -488,7 +525,8 @@ mod tests {
             assert!(why.starts_with("the key `ci` ") && why.contains(said), "{why}");
             // Nor is another let in, whatever was known of the key when it was proven.
             let key = first.table.keys[0].clone();
-            let refused = permits.test(&then, (PEER.parse().unwrap(), Some(&*key)), &second());
+            let refused =
+                permits.test(&then, (PEER.parse().unwrap(), Some(&*key), false), &second());
             assert_eq!(refused.expect_err("refused").why, why);
         }
     }

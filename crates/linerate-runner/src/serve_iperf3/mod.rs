@@ -140,8 +140,7 @@ async fn grant(
         control.0.local_addr().map(sys::plain).map_err(|e| {
             refuse(ErrorNumber::ACCEPT_CONTROL, format!("no address of its own: {e}"))
         })?;
-    let irq_cores =
-        crate::host::facts(peer.ip()).await.nic.map(|nic| nic.irq_cores).unwrap_or_default();
+    let irq_cores = crate::host::facts(peer).await.nic.map(|nic| nic.irq_cores).unwrap_or_default();
     let unwanted = |refused: Refused| match refused.kind {
         RefusalKind::Busy => refuse(ErrorNumber::BUSY, refused.why),
         RefusalKind::Policy => refuse(ErrorNumber::END_CONDITIONS, refused.why),

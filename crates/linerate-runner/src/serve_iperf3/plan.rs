@@ -158,6 +158,11 @@ impl Test {
             };
             refuse(number, refused.why)
         })?;
+        if plan.direction.has_reverse() {
+            let (blocks, bytes) = (asked.burst, asked.block_bytes);
+            admission::check_burst(blocks, bytes, asked.parallel, options)
+                .map_err(|refused| refuse(ErrorNumber::RATE, refused.why))?;
+        }
         Ok(Self {
             plan: AgreedPlan { plan, cuts: vec![] },
             framing: Framing::Iperf3 { wide: p.udp_counters_64bit },
@@ -341,6 +346,17 @@ mod tests {
             assert_eq!(with(text, &options).unwrap_err().failure.number, number, "{text}");
         }
         assert!(with(r#"{"bandwidth":1000,"time":0}"#, &options).is_ok());
+        // What leaves at once is of the rate, too: half a second of it on all streams together.
+        let burst = |way: &str, blocks: u32| {
+            let flow = r#""udp":true,"bandwidth":1000,"len":1000,"parallel":4"#;
+            with(&format!(r#"{{{flow},"burst":{blocks}{way}}}"#), &options)
+        };
+        for way in [r#","reverse":true"#, r#","bidirectional":true"#] {
+            assert!(burst(way, 156).is_ok(), "{way}");
+            let refused = burst(way, 157).unwrap_err();
+            assert_eq!(refused.failure.number, ErrorNumber::RATE, "{}", refused.why);
+        }
+        assert!(burst("", 157).is_ok(), "it is the client that sends");
         let big = r#"{"parallel":128,"len":1048576}"#;
         assert_eq!(test(big).unwrap_err().failure.number, ErrorNumber::BLOCK_SIZE);
         assert_eq!(

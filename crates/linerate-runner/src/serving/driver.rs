@@ -102,7 +102,7 @@ enum Woken {
     Arrived(Option<(u64, StreamSocket)>),
     Port(std::io::Result<(u16, Lent)>),
     Data(Option<DataEvent>),
-    Datagram(u16, Vec<u8>),
+    Datagram(u16, usize),
     /// It shall end, and why.
     End(String),
 }
@@ -169,7 +169,7 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     arrival.unwrap_or_else(|e| Err(std::io::Error::other(e))),
                 ),
                 event = reported.recv(), if threads => Woken::Data(event),
-                (stream, datagram) = self.in_band.next() => Woken::Datagram(stream, datagram),
+                (stream, bytes) = self.in_band.next() => Woken::Datagram(stream, bytes),
                 _ = shut.changed(), if !ending => Woken::End(SHUTTING_DOWN.to_owned()),
                 why = permitted.why(), if !ending => Woken::End(why),
             };
@@ -194,7 +194,12 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                     threads = false;
                     self.input(Input::NoMoreData);
                 }
-                Woken::Datagram(stream, datagram) => self.input(Input::Datagram(stream, &datagram)),
+                Woken::Datagram(stream, bytes) => {
+                    self.charge(bytes);
+                    let (seen, datagram) = (self.seen(), self.in_band.datagram(bytes));
+                    let input = Input::Datagram(stream, datagram);
+                    self.conversation.input(clock::monotonic_ns(), &seen, input);
+                }
                 Woken::End(why) => {
                     ending = true;
                     self.input(Input::Shutdown(&why));
@@ -223,6 +228,13 @@ impl<C: Conversation, G: Guest> Driver<C, G> {
                 .and_then(|tcp| tcp.rtt_ns)
                 .unwrap_or(0),
             granted: self.granted,
+        }
+    }
+
+    /// A datagram that no thread has read is held against the owner's limits all the same.
+    fn charge(&mut self, bytes: usize) {
+        if let Some(wait) = self.setup.shared.add_late(bytes as u64, clock::monotonic_ns()) {
+            self.in_band.pause(wait);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use linerate_model::plan::{Dialect, Direction, End, TestPlan, Transport};
+use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic, Transport};
 use linerate_model::record::{ErrorRecord, Status};
 use linerate_model::setting::{Outcome, Setting, SettingValue};
 use linerate_model::units::Nanos;
@@ -228,6 +228,29 @@ fn a_policy_holds_for_tests_that_a_controller_asks_for() {
     let test = towards(server.at.port(), true, plan);
     let error = refused(host.run_test(&test), "policy");
     assert!(error.why.contains("3 streams are more than this server's 2"), "{error:?}");
+}
+
+#[test]
+fn a_size_that_the_path_gives_is_held_to_the_rate() {
+    let scratch = Scratch::new("size");
+    let far = Served::start(Options::default());
+    let agent = Some(scratch.options(false, None));
+    let server = Served::start(Options { agent, max_rate: bits(2_560_000), ..with_key() });
+    let mut host = host(server.at).expect("let in");
+    let mut plan = lasting(200, udp(1));
+    if let Traffic::Udp(udp) = &mut plan.traffic {
+        udp.size = serde_json::from_value(json!(32)).unwrap();
+        udp.rate = serde_json::from_value(json!({ "datagrams": 10_000 })).unwrap();
+    }
+    for discard in [false, true] {
+        let small = towards(far.at.port(), discard, plan.clone());
+        let record = host.run_test(&small).expect("a record");
+        assert_eq!((record.status, &record.error), (Status::Complete, &None));
+        let large = RemoteTest { size_from_mtu: true, ..small };
+        let record = host.run_test(&large).expect("a record");
+        let error = record.error.expect("refused");
+        assert_eq!((error.kind.name(), record.status), ("policy", Status::Failed), "{error:?}");
+    }
 }
 
 /// A test of `plan` towards `port` of this host.

@@ -140,6 +140,36 @@ fn who_asks_faster_than_the_limit_is_answered_at_it() {
     assert!(bytes > 0 && bytes <= most, "{bytes} bytes in {took:?}, at most {most}");
 }
 
+#[test]
+fn who_sends_before_the_start_is_not_heard() {
+    let server = Served::start(Options { max_rate: bits(8_000_000), ..Options::default() });
+    let mut two = tcp(Some(1_000_000));
+    two["streams"] = json!(2);
+    let (_peer, granted) = Peer::granted(server.at, plan(&two));
+    let mut stream = Peer::stream(server.at, &granted, 0);
+    stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    let result = goes_on(&server, None, || drop(stream.write(&[0; 65_536])));
+    assert_eq!(result.outcome, Outcome::Failed, "{result:?}");
+    assert!(result.why.as_deref().is_some_and(|why| why.contains("start")), "{result:?}");
+}
+
+#[test]
+fn who_asks_for_more_at_once_than_was_granted_is_not_answered() {
+    let server = Served::start(Options::default());
+    let change = json!({ "traffic": { "rr": { "transport": "tcp", "request": 1,
+        "response": 1 << 20, "outstanding": 1, "rate": null } }, "end": { "time": FAR } });
+    let (mut peer, stream) = begun(&server, &change);
+    (&stream).write_all(&[0; 65_536]).unwrap();
+    let report = loop {
+        let message = peer.hear().expect("results");
+        if message["stream"].is_object() {
+            break message["stream"]["report"]["respond"].clone();
+        }
+    };
+    assert!(report["error"].as_str().is_some_and(|why| why.contains("at once")), "{report}");
+    assert_eq!(report["answered"], 0);
+}
+
 /// The longest time of the owner is 1 s.
 fn short() -> Served {
     Served::start(Options { max_duration: Nanos::from_secs(1), ..Options::default() })
@@ -164,14 +194,23 @@ fn no_data_is_taken_after_the_longest_time() {
                 cut(&result, "longest");
             });
         }
-        for change in [bytes, rr] {
-            scope.spawn(move || {
-                let server = short();
-                let (peer, mut stream) = begun(&server, &change);
-                let result = goes_on(&server, Some(peer), || drop(stream.write(&[0; 1_000])));
-                cut(&result, "longest");
+        scope.spawn(move || {
+            let server = short();
+            let (peer, mut stream) = begun(&server, &bytes);
+            let result = goes_on(&server, Some(peer), || drop(stream.write(&[0; 1_000])));
+            cut(&result, "longest");
+        });
+        scope.spawn(move || {
+            let server = short();
+            let (peer, mut stream) = begun(&server, &rr);
+            stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            // No more at once than its plan says.
+            let result = goes_on(&server, Some(peer), || {
+                let _ = stream.write(&[0; 100]);
+                let _ = stream.read(&mut [0]);
             });
-        }
+            cut(&result, "longest");
+        });
         scope.spawn(|| {
             let server = short();
             let asked = r#"{"udp":true,"len":500,"time":0,"bandwidth":4000000}"#;

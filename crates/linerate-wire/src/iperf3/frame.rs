@@ -30,7 +30,7 @@ pub enum FrameError {
     #[error("{0}")]
     Depth(#[from] TooDeep),
     /// No JSON, or not the document that is due.
-    #[error("a JSON document that is not understood: {0}")]
+    #[error("a JSON document that is not understood: {fault}", fault = prefixed::fault(.0))]
     Json(#[from] serde_json::Error),
 }
 

@@ -25,7 +25,7 @@ pub enum FrameError {
     #[error("a control message that is not proven to be of the other end, in its place")]
     Unproven,
     /// No JSON, or not a message of this protocol.
-    #[error("a control message that is not understood: {0}")]
+    #[error("a control message that is not understood: {fault}", fault = prefixed::fault(.0))]
     Json(#[from] serde_json::Error),
 }
 
@@ -93,6 +93,16 @@ mod tests {
         assert!(matches!(decode::<ClientMessage>(bomb.as_bytes()), Err(FrameError::Depth(_))));
         let text = format!("{{\"ping\":\"{}\"}}", "[".repeat(50));
         assert!(matches!(decode::<ClientMessage>(text.as_bytes()), Err(FrameError::Json(_))));
+    }
+
+    #[test]
+    fn no_word_of_a_message_is_in_what_is_said_of_it() {
+        for text in [r#"{"WORD":1}"#, r#"{"ping":"WORD"}"#, r#""WORD""#, "WORD", r#"{"WORD"#] {
+            let body = text.replace("WORD", &"w".repeat(60_000));
+            let why = decode::<ClientMessage>(body.as_bytes()).unwrap_err().to_string();
+            assert!(why.len() < 200 && !why.contains("ww"), "{why}");
+            assert!(why.contains("column "), "{why}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! then on. What came before is in the socket that all share, or in the new one before it was connected, among
 //! what others sent: all of that is read, and goes where it belongs.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::plan::{Asked, refuse};
-use super::stream::{alone, grant};
+use super::stream::{Test, alone, grant};
 use crate::address::with_port;
 use crate::data::{Early, StreamSocket};
 use crate::loan::Lent;
@@ -43,13 +43,15 @@ struct Known {
     /// One datagram is a stream, and its address proves nothing: whoever forges some may hold these places, and no
     /// client of another dialect, or over TCP, finds all of the server's taken.
     places: Arc<Semaphore>,
+    /// How many of them there are.
+    most: usize,
 }
 
 impl Known {
     /// At a server of so many tests at once, of which half are for these.
     fn of(most_tests: usize) -> Self {
-        let places = Semaphore::new((most_tests / 2).clamp(1, Semaphore::MAX_PERMITS));
-        Self { peers: Arc::default(), places: Arc::new(places) }
+        let most = (most_tests / 2).clamp(1, Semaphore::MAX_PERMITS);
+        Self { peers: Arc::default(), places: Arc::new(Semaphore::new(most)), most }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
@@ -63,6 +65,12 @@ impl Known {
                 "UDP streams of iperf 2 have half of this server's tests, and no more is free";
             refuse(RefusalKind::Busy, why)
         })
+    }
+
+    /// A place, share and budgets, or why not.
+    fn grant(&self, server: &Server, asked: &Asked) -> Result<Granted, Refused> {
+        let place = self.place()?;
+        Ok((Box::new(grant(server, asked, alone(server)?)?), place))
     }
 
     /// What comes of `peer` to the shared socket means nothing until this is over.
@@ -79,22 +87,40 @@ impl Known {
 /// Whose a stream is.
 enum Whose {
     /// A client's of iperf 2.
-    Own(Asked),
+    Own(Granted),
     /// That of a test which waits for it at this door.
     Lent(oneshot::Sender<Lent>),
 }
 
+/// A stream that is granted, as soon as it has its socket, and its place among those of its kind.
+type Granted = (Box<dyn FnOnce(StreamSocket, Vec<Early>) -> Test + Send>, OwnedSemaphorePermit);
+
 /// A stream that has begun to come.
 struct Begun {
-    peer: SocketAddr,
     whose: Whose,
     socket: Socket,
     early: Vec<Early>,
 }
 
+/// What is read of the shared socket at once.
+#[derive(Default)]
+struct Batch {
+    begun: BTreeMap<SocketAddr, Begun>,
+    /// Bytes.
+    kept: usize,
+    /// Streams that were asked for. Each may cost a socket, so that no batch hears of more than there are places for: who
+    /// is in earnest says it again with the next datagram.
+    asked: usize,
+}
+
 /// Takes streams until the server ends.
 pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
     let _ = socket2::SockRef::from(&udp).set_recv_buffer_size(BUFFER_BYTES);
+    read(server, udp, port, MOST_AT_ONCE).await;
+}
+
+/// Reads `most` datagrams at once.
+async fn read(server: Arc<Server>, udp: UdpSocket, port: u16, most: usize) {
     let known = Known::of(server.options.max_tests);
     let mut buffer = vec![0; MOST_DATAGRAM];
     loop {
@@ -103,25 +129,27 @@ pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         }
-        let mut begun = Vec::new();
-        let (mut kept, mut read) = (0, 0);
-        while read < MOST_AT_ONCE
+        let mut batch = Batch::default();
+        let mut read = 0;
+        while read < most
             && let Ok((length, from)) = udp.try_recv_from(&mut buffer)
         {
             read += 1;
             let bytes = buffer.get(..length).unwrap_or_default().to_vec();
             let mut waiting = VecDeque::from([(sys::plain(from), bytes)]);
             while let Some((peer, bytes)) = waiting.pop_front() {
-                kept += bytes.len();
                 let wanted = server.options.allows(peer.ip()) && !known.lock().contains(&peer);
-                if kept <= MOST_KEPT && wanted {
-                    waiting.extend(take(&server, &mut begun, port, (peer, bytes)));
+                batch.kept += if wanted { bytes.len() } else { 0 };
+                if batch.kept <= MOST_KEPT && wanted {
+                    waiting.extend(take(&server, &known, &mut batch, port, (peer, bytes)));
                 }
             }
         }
-        for stream in begun {
-            start(&server, &known, stream);
+        for (peer, stream) in batch.begun {
+            start(&server, &known, peer, stream);
         }
+        // A socket that is never empty is always readable, and this thread has everything else to do as well.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -129,12 +157,13 @@ pub(crate) async fn hear(server: Arc<Server>, udp: UdpSocket, port: u16) {
 /// mistake to the new stream's socket.
 fn take(
     server: &Server,
-    begun: &mut Vec<Begun>,
+    known: &Known,
+    batch: &mut Batch,
     port: u16,
     (peer, bytes): Datagram,
 ) -> Vec<Datagram> {
     let at_ns = clock::monotonic_ns();
-    if let Some(stream) = begun.iter_mut().find(|stream| stream.peer == peer) {
+    if let Some(stream) = batch.begun.get_mut(&peer) {
         stream.early.push(Early { bytes, at_ns });
         return Vec::new();
     }
@@ -142,29 +171,39 @@ fn take(
     if let Some(taker) = server.loans.taker(peer.ip(), port, Transport::Udp) {
         let Ok((socket, mixed)) = stream_socket(local, port, peer) else { return Vec::new() };
         // Its first datagram says only that others come.
-        begun.push(Begun { peer, whose: Whose::Lent(taker), socket, early: Vec::new() });
+        let begun = Begun { whose: Whose::Lent(taker), socket, early: Vec::new() };
+        batch.begun.insert(peer, begun);
         return mixed;
     }
     let header = bytes.get(MARK_BYTES..).and_then(Header::of_datagram);
     // Who says nothing may count in 64 bits: the high half is 0 then, too.
     let header = header.unwrap_or(Header { wide: true, ..Header::default() });
     let first = Mark::read(header.wide, &bytes).is_some_and(|mark| mark.number > 0);
-    if !first || *server.shut.borrow() || server.is_over() {
+    if !first || *server.shut.borrow() || server.is_over() || batch.asked >= known.most {
         // The end of a stream that is over, or nothing of iperf 2's.
         return Vec::new();
     }
-    let opened = stream_socket(local, port, peer).and_then(|(socket, mixed)| {
-        let local = socket.local_addr()?.as_socket().map_or(local, sys::plain);
-        Ok((mixed, socket, local))
-    });
-    let Ok((mixed, socket, local)) = opened else {
+    batch.asked += 1;
+    let (transport, first) = (Transport::Udp, bytes.len());
+    let asked = Asked { peer, local: with_port(local, port), transport, header, first };
+    // Before there is a socket: most of a flood gets none.
+    let granted = match known.grant(server, &asked) {
+        Ok(granted) => granted,
+        Err(refused) => {
+            server.turned_away(peer, refused.kind, &refused.why);
+            // Whoever asks from so many addresses is told each time.
+            if known.lock().len() < MOST_KNOWN {
+                known.hold(peer, tokio::time::sleep(NOT_AGAIN));
+            }
+            return Vec::new();
+        }
+    };
+    let Ok((socket, mixed)) = stream_socket(local, port, peer) else {
         server.turned_away(peer, RefusalKind::Unable, "no socket for a UDP stream");
         return Vec::new();
     };
-    let (transport, first) = (Transport::Udp, bytes.len());
-    let asked = Asked { peer, local: with_port(local, port), transport, header, first };
     let early = vec![Early { bytes, at_ns }];
-    begun.push(Begun { peer, whose: Whose::Own(asked), socket, early });
+    batch.begun.insert(peer, Begun { whose: Whose::Own(granted), socket, early });
     mixed
 }
 
@@ -177,30 +216,20 @@ fn local(server: &Server, peer: SocketAddr, port: u16) -> SocketAddr {
     SocketAddr::new(server.options.bind.unwrap_or(any), port)
 }
 
-/// Runs a stream, if it may run here.
-fn start(server: &Arc<Server>, known: &Known, stream: Begun) {
-    let Begun { peer, whose, socket, early } = stream;
-    let asked = match whose {
-        Whose::Own(asked) => asked,
+/// Runs a stream.
+fn start(server: &Arc<Server>, known: &Known, peer: SocketAddr, stream: Begun) {
+    let Begun { whose, socket, early } = stream;
+    let (granted, place) = match whose {
+        Whose::Own(granted) => granted,
         Whose::Lent(taker) => {
             let _ = taker.send((StreamSocket::Udp(socket, None), early));
             return;
         }
     };
-    let place = known.place();
-    let granted = place.and_then(|place| Ok((grant(server, &asked, alone(server)?)?, place)));
-    let (granted, place) = match granted {
-        Ok(granted) => granted,
-        Err(refused) => {
-            server.turned_away(peer, refused.kind, &refused.why);
-            // Whoever asks from so many addresses is told each time.
-            if known.lock().len() < MOST_KNOWN {
-                known.hold(peer, tokio::time::sleep(NOT_AGAIN));
-            }
-            return;
-        }
-    };
-    let test = granted(StreamSocket::Udp(socket, None), early);
+    // Where its client sees this end, however the socket was bound.
+    let local = socket.local_addr().ok().and_then(|local| local.as_socket()).map(sys::plain);
+    let mut test = granted(StreamSocket::Udp(socket, None), early);
+    test.local = local.unwrap_or(test.local);
     let (server, running) = (Arc::clone(server), Running::new(server));
     known.hold(peer, async move {
         test.run(&server).await;
@@ -234,6 +263,52 @@ mod tests {
         assert!(known.place().is_ok(), "free again");
     }
 
+    /// A datagram of such a number.
+    fn numbered(number: i64) -> Vec<u8> {
+        let mut bytes = vec![0; 100];
+        Mark { number, sent_ns: 0 }.write(&mut bytes);
+        bytes
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_forged_addresses_gets_no_more_sockets_than_there_are_places() {
+        let (server, port) = door();
+        let (known, mut batch) = (Known::of(4), Batch::default());
+        for host in 1..=100 {
+            let from = SocketAddr::from(([127, 0, 1, host], 40_000));
+            take(&server, &known, &mut batch, port, (from, numbered(1)));
+        }
+        assert_eq!((batch.begun.len(), batch.asked), (2, 2));
+        // Nor does the next batch make any for those who find no place.
+        let mut next = Batch::default();
+        let from = SocketAddr::from(([127, 0, 2, 1], 40_000));
+        take(&server, &known, &mut next, port, (from, numbered(1)));
+        assert_eq!((next.begun.len(), next.asked), (0, 1));
+        assert!(known.lock().contains(&from), "it is not heard for a while");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_never_empty_leaves_the_others_their_turn() {
+        let (server, _) = door();
+        let shared = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (at, queue) = (shared.local_addr().unwrap(), shared.try_clone().unwrap());
+        shared.set_nonblocking(true).unwrap();
+        let stranger = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for number in 0..12 {
+            stranger.send_to(&[number], at).unwrap();
+        }
+        let udp = UdpSocket::from_std(shared).unwrap();
+        tokio::spawn(read(Arc::new(server), udp, at.port(), 4));
+        // What the queue begins with whenever this task has its turn.
+        let mut seen = HashSet::new();
+        let mut first = [0];
+        while queue.peek(&mut first).is_ok() {
+            seen.insert(first[0]);
+            tokio::task::yield_now().await;
+        }
+        assert!(seen.contains(&4) && seen.contains(&8), "{seen:?}");
+    }
+
     #[tokio::test]
     async fn a_stream_that_is_lent_has_all_of_its_peers_and_nothing_of_others() {
         let (server, port) = door();
@@ -242,12 +317,13 @@ mod tests {
         let stranger = SocketAddr::from(([127, 0, 0, 9], 40_000));
         let number = std::num::NonZeroU16::new(port).unwrap();
         let loan = server.loans.wait(from.ip(), number, Transport::Udp).expect("nobody waits");
-        let mut begun = Vec::new();
+        let (known, mut batch) = (Known::of(1), Batch::default());
         for (from, bytes) in [(stranger, "x"), (from, "begin"), (stranger, "y"), (from, "data")] {
-            assert!(take(&server, &mut begun, port, (from, bytes.into())).is_empty());
+            assert!(take(&server, &known, &mut batch, port, (from, bytes.into())).is_empty());
         }
-        assert_eq!(begun.len(), 1);
-        start(&Arc::new(server), &Known::of(1), begun.remove(0));
+        assert_eq!(batch.begun.len(), 1);
+        let begun = batch.begun.remove(&from).expect("its stream");
+        start(&Arc::new(server), &known, from, begun);
         let (socket, early) = loan.stream().await.unwrap();
         let StreamSocket::Udp(socket, None) = socket else { panic!("{socket:?}") };
         assert_eq!(socket.peer_addr().unwrap().as_socket(), Some(from));

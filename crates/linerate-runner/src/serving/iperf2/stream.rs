@@ -9,7 +9,7 @@ use linerate_dialect::iperf2::server::{self as conversation, Terms};
 use linerate_dialect::stream;
 use linerate_engine::clock;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, Transport, Way};
-use linerate_model::test_event::{End, StreamEnd, TestEvent};
+use linerate_model::test_event::{End, TestEvent};
 use linerate_wire::framing::Framing;
 use linerate_wire::iperf2::TIMED_HEADER_BYTES;
 use linerate_wire::native::message::{RefusalKind, Refused};
@@ -37,7 +37,8 @@ const MISSED: u64 = 5;
 /// A stream that was granted.
 pub(super) struct Test {
     peer: SocketAddr,
-    local: SocketAddr,
+    /// Of its own socket: that of another stream to the same port of a client differs.
+    pub(super) local: SocketAddr,
     agreed: Arc<AgreedPlan>,
     slot: Slot,
     socket: StreamSocket,
@@ -81,9 +82,11 @@ pub(super) fn grant(
     admission::check(&plan, Dialect::Iperf2, ip, options)?;
     let agreed = Arc::new(AgreedPlan { plan, cuts: vec![] });
     let (arrivals, _) = mpsc::unbounded_channel();
-    let token = u64::from_be_bytes(random()) >> 1;
+    // A datagram proves nothing of where it comes from.
+    let claimed = transport == Transport::Udp;
+    let permit = server.permit_of((peer.ip(), None, claimed), &agreed.plan)?;
     // No native stream can claim this place: nobody learns token and cookie.
-    let permit = server.permit(peer.ip(), None, &agreed.plan)?;
+    let token = u64::from_be_bytes(random()) >> 1;
     let slot = server.admission.admit(
         &agreed,
         token,
@@ -131,13 +134,13 @@ impl Test {
     pub(super) async fn run(self, server: &Arc<Server>) {
         let served =
             Box::new(served::test(None, self.peer, Dialect::Iperf2, None, &self.agreed.plan));
-        let (peer, local) = (self.peer, self.local.ip());
+        let (peer, local) = (self.peer, self.local);
         let udp = matches!(self.socket, StreamSocket::Udp(..));
         server.events.send(Event::TestStarted(served.clone()));
         let test = self.conduct(server).await;
-        server.events.send(Event::Test { peer, event: ended(&test) });
+        server.events.send(Event::Test { peer, local, event: ended(&test) });
         let ended = test.outcome().unwrap_or(Ok(()));
-        let ended = ended.map_err(|early| served::explained(early, local));
+        let ended = ended.map_err(|early| served::explained(early, local.ip()));
         let result = served::result(ended, udp, None, test.reports());
         server.events.send(Event::TestEnded(served, Box::new(result)));
     }
@@ -207,9 +210,8 @@ impl Test {
 
 /// Of a stream that is over, what its users see.
 fn ended(test: &conversation::Server) -> TestEvent {
-    let here = test.reports().filter_map(stream::side).map(|here| StreamEnd { here, far: None });
     TestEvent::End(Box::new(End {
-        streams: here.collect(),
+        streams: test.ends().collect(),
         span_ns: test.reports().map(stream::span_ns).max().unwrap_or(0),
         ..End::default()
     }))
@@ -237,8 +239,8 @@ impl Guest for Iperf2 {
     }
 
     fn event(&mut self, event: TestEvent) {
-        let (_, peer) = self.ends;
-        self.events.send(Event::Test { peer, event });
+        let (local, peer) = self.ends;
+        self.events.send(Event::Test { peer, local, event });
     }
 
     fn prepare(&mut self, socket: &StreamSocket) {
@@ -247,5 +249,42 @@ impl Guest for Iperf2 {
 
     fn early(&mut self) -> Vec<Early> {
         std::mem::take(&mut self.early)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_engine::sys;
+    use linerate_wire::iperf2::Header;
+
+    use super::*;
+    use crate::options::Options;
+
+    #[tokio::test]
+    async fn who_forges_addresses_takes_nothing_of_their_owners_share_and_day() {
+        let options = Options {
+            max_tests: 8,
+            max_tests_per_address: Some(2),
+            max_bytes_per_day: Some(1_000),
+            ..Options::default()
+        };
+        let server = Server::alone(options);
+        let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
+        let stream = |transport| {
+            let asked =
+                Asked { peer: at, local: at, transport, header: Header::default(), first: 80 };
+            let socket = sys::udp_socket(([127, 0, 0, 1], 0).into()).unwrap();
+            let granted = grant(&server, &asked, None)?;
+            Ok::<Test, Refused>(granted(StreamSocket::Udp(socket, None), Vec::new()))
+        };
+        let forged = [stream(Transport::Udp).unwrap(), stream(Transport::Udp).unwrap()];
+        // They have a share and a day of their own.
+        assert_eq!(stream(Transport::Udp).err().map(|e| e.kind), Some(RefusalKind::Busy));
+        assert!(forged[0].slot.days[0].charge(1_001) && forged[1].slot.days[0].is_over());
+        let own = [stream(Transport::Tcp).unwrap(), stream(Transport::Tcp).unwrap()];
+        assert_eq!(own[0].slot.days[0].left(), 1_000);
+        assert_eq!(stream(Transport::Tcp).err().map(|e| e.kind), Some(RefusalKind::Busy));
+        drop(forged);
+        assert_eq!(stream(Transport::Udp).err().map(|e| e.kind), Some(RefusalKind::Policy));
     }
 }
