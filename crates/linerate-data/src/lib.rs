@@ -12,6 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod alone;
 mod budget;
 #[cfg(test)]
 mod busy;

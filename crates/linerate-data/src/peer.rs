@@ -128,36 +128,17 @@ impl PeerWatch {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-    use std::sync::Arc;
-    use std::thread::JoinHandle;
+    use std::net::{TcpStream, UdpSocket};
     use std::time::Instant;
 
     use linerate_engine::clock;
-    use linerate_model::plan::{
-        AgreedPlan, Direction, End, EngineChoice, TestPlan, Traffic, Transport, UdpPlan,
-    };
+    use linerate_model::plan::{Direction, EngineChoice, Traffic, Transport, UdpPlan};
     use linerate_model::units::Nanos;
     use linerate_testkit::plans;
-    use tokio::sync::mpsc::{self, UnboundedReceiver};
 
     use super::*;
-    use crate::{self as data, DataEvent, Report, Role, Shared, StreamSocket, Streams};
-
-    /// No step takes as long, on any machine.
-    const HANGS: Duration = Duration::from_secs(60);
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().unwrap().0)
-    }
-
-    fn plan(traffic: Traffic) -> Arc<AgreedPlan> {
-        let (direction, end) = (Direction::Reverse, End::Time(Nanos::from_secs(3_600)));
-        let plan = TestPlan { direction, end, ..plans::plan(traffic) };
-        Arc::new(AgreedPlan { plan, cuts: vec![] })
-    }
+    use crate::alone::{Alone, HANGS, of_an_hour, pair, udp_pair};
+    use crate::{Report, Role, Shared};
 
     fn udp() -> Traffic {
         Traffic::Udp(UdpPlan {
@@ -173,59 +154,34 @@ mod tests {
         Traffic::Rr(plans::rr(Transport::Udp))
     }
 
-    /// A data thread of an hour's test, and nobody who would stop it.
-    struct Alone {
-        shared: Arc<Shared>,
-        thread: JoinHandle<()>,
-        reported: UnboundedReceiver<DataEvent>,
-        _near: std::net::UdpSocket,
-    }
-
-    fn alone(traffic: Traffic, role: Role, control: &TcpStream, sign: Sign, ms: u64) -> Alone {
-        let near = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let socket = sys::udp_socket(here).unwrap();
-        socket.connect(&near.local_addr().unwrap().into()).unwrap();
+    /// A thread that looks after its client, and its peer.
+    fn alone(
+        (traffic, role): (Traffic, Role),
+        control: &TcpStream,
+        sign: Sign,
+        ms: u64,
+    ) -> (Alone, UdpSocket) {
+        let (near, far) = udp_pair();
         let shared = Shared::new(1);
         shared.watch_peer(control, sign, Duration::from_millis(ms)).unwrap();
-        let (events, reported) = mpsc::unbounded_channel();
-        let agreed = plan(traffic);
-        let id = data::streams(agreed.plan.direction, 1)[0];
-        let context = Streams::of_one(&agreed).context((id, role), &shared, &events);
-        let thread = data::spawn(context, StreamSocket::Udp(socket, None)).unwrap();
-        shared.start(clock::monotonic_ns());
-        Alone { shared, thread, reported, _near: near }
+        (Alone::start(&of_an_hour(traffic, Direction::Reverse), shared, role, far), near)
     }
 
-    impl Alone {
-        fn waits_for(&self, what: &str, done: impl Fn(&Self) -> bool) {
-            let until = Instant::now() + HANGS;
-            while !done(self) {
-                assert!(Instant::now() < until, "{what}");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-
-        fn ends(mut self) -> Report {
-            self.waits_for("it goes on", |it| it.thread.is_finished());
-            assert!(self.shared.peer_gone());
-            loop {
-                if let DataEvent::Done(_, report) = self.reported.try_recv().expect("a report") {
-                    return *report;
-                }
-            }
-        }
+    /// It ends by itself, as its client is gone.
+    fn gone(thread: Alone) -> Report {
+        thread.waits_for("it goes on", |it| it.shared.peer_gone());
+        thread.ends()
     }
 
     #[test]
     fn a_sender_ends_by_itself_when_its_client_is_killed() {
         let (client, control) = pair();
-        let sender = alone(udp(), Role::Send, &control, Sign::Answers, 3_600_000);
+        let (sender, _near) = alone((udp(), Role::Send), &control, Sign::Answers, 3_600_000);
         sender
             .waits_for("nothing is sent", |it| it.shared.carried_away.load(Ordering::Relaxed) > 0);
         assert!(!sender.thread.is_finished());
         drop(client);
-        let Report::Send(report) = sender.ends() else { panic!("no sender") };
+        let Report::Send(report) = gone(sender) else { panic!("no sender") };
         assert_eq!(report.error, None);
     }
 
@@ -233,15 +189,15 @@ mod tests {
     fn a_sender_ends_by_itself_when_its_client_says_nothing() {
         let (client, control) = pair();
         // Its kernel is there all the time, and that is no word of its own.
-        let sender = alone(udp(), Role::Send, &control, Sign::Words, 300);
-        assert!(matches!(sender.ends(), Report::Send(_)));
+        let (sender, _near) = alone((udp(), Role::Send), &control, Sign::Words, 300);
+        assert!(matches!(gone(sender), Report::Send(_)));
         drop(client);
     }
 
     #[test]
     fn a_sender_goes_on_while_its_client_speaks() {
         let (client, control) = pair();
-        let sender = alone(udp(), Role::Send, &control, Sign::Words, 2_000);
+        let (sender, _near) = alone((udp(), Role::Send), &control, Sign::Words, 2_000);
         // Nobody reads it.
         let until = Instant::now() + Duration::from_secs(3);
         let (mut spoke, mut longest) = (Instant::now(), Duration::ZERO);
@@ -255,16 +211,16 @@ mod tests {
         let speaks = longest < Duration::from_secs(1);
         assert!(!speaks || (!sender.shared.peer_gone() && !sender.thread.is_finished()));
         drop(client);
-        sender.ends();
+        gone(sender);
     }
 
     #[test]
     fn who_answers_and_who_receives_end_by_themselves() {
         for (traffic, role) in [(rr(), Role::Respond), (udp(), Role::Receive)] {
             let (client, control) = pair();
-            let thread = alone(traffic, role, &control, Sign::Answers, 3_600_000);
+            let (thread, _near) = alone((traffic, role), &control, Sign::Answers, 3_600_000);
             drop(client);
-            thread.ends();
+            gone(thread);
         }
     }
 
