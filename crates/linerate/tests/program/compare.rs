@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use linerate_testkit::skip;
 use serde_json::Value;
+
+use crate::support::Browser;
+use crate::support::browser::file;
 
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -283,11 +285,7 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
 /// The page in a real browser: it must draw something in both themes, and the two must differ.
 #[test]
 fn a_browser_shows_the_page() {
-    let browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-    let Some(browser) = browser.iter().find(|b| Path::new(b).exists()) else {
-        skip("a_browser_shows_the_page", "chromium is not installed");
-        return;
-    };
+    let Some(browser) = Browser::new("a_browser_shows_the_page") else { return };
     let folder = scratch("compare-page");
     fs::write(folder.join("a.stat"), booted(8247.0, 60.0, 280.0)).unwrap();
     fs::write(folder.join("b.stat"), booted(4172.0, 30.0, 80.0)).unwrap();
@@ -299,42 +297,13 @@ fn a_browser_shows_the_page() {
     let mut sizes = Vec::new();
     for (source, theme) in [("page.html", "light"), ("page.html", "dark"), ("figure.svg", "light")]
     {
-        let picture = folder.join(format!("{source}-{theme}.png"));
         let dark = if theme == "dark" {
             "--blink-settings=preferredColorScheme=0"
         } else {
             "--mute-audio"
         };
-        let address = format!("file://{}", folder.join(source).display());
-        let status = Command::new(browser)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-quic",
-                "--no-first-run",
-            ])
-            .args([
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-            ])
-            .args([dark, "--window-size=1040,1200"])
-            .arg(format!(
-                "--user-data-dir={}",
-                folder.join(format!("profile-{source}-{theme}")).display()
-            ))
-            .arg(format!("--screenshot={}", picture.display()))
-            .arg(address)
-            .output()
-            .unwrap();
-        assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-        let bytes = fs::read(&picture).unwrap();
-        assert!(
-            bytes.starts_with(b"\x89PNG") && bytes.len() > 10_000,
-            "{source} {theme}: {} bytes",
-            bytes.len()
-        );
+        let bytes = browser.draws(&file(&folder, source), &[dark, "--window-size=1040,1200"]);
+        assert!(bytes.len() > 10_000, "{source} {theme}: {} bytes", bytes.len());
         sizes.push(bytes);
     }
     assert_ne!(sizes[0], sizes[1], "dark looks like light");

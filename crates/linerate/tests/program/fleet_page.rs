@@ -13,8 +13,8 @@ use linerate_watch::web::fleet::Shown as Page;
 use linerate_wire::http;
 use serde_json::Value;
 
-use crate::support::{FleetFile, alone, linerate};
-use crate::web::{Browser, Shown, framed, plain_html, said};
+use crate::support::{Browser, FleetFile, alone, linerate};
+use crate::web::{Shown, framed, plain_html, said};
 
 /// A new file of a test's own.
 fn scratch(name: &str) -> PathBuf {

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::schema;
+use crate::support::browser::{self, Browser};
 use crate::support::controlled::Scratch;
 use crate::support::{Lab, PORT, Program, Ran, Server, Urgent, alone, linerate, list, real, skip};
 
@@ -286,21 +287,9 @@ fn two_tests_lie_below_and_above_the_knee() {
 
 /// What a browser makes of the page, as far as there is one.
 fn shown(test: &str, folder: &Path, file: &str) {
-    let browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-    let Some(browser) = browser.into_iter().find(|b| Path::new(b).exists()) else {
-        skip(test, "chromium is not installed: THE PAGE WAS NOT OPENED");
-        return;
-    };
-    let out = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"])
-        .args(["--disable-background-networking", "--disable-component-update"])
-        .args(["--window-size=1280,1600", "--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("browser").display()))
-        .arg(format!("file://{}/{file}", folder.display()))
-        .output()
-        .expect("it starts");
-    let dom = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let Some(browser) = Browser::new(test) else { return };
+    let options = ["--window-size=1280,1600", "--virtual-time-budget=20000"];
+    let dom = browser.opens(&browser::file(folder, file), &options);
     assert!(dom.contains("class=\"flame ready\""), "the script made the flame graphs zoomable");
 }
 

@@ -1,14 +1,15 @@
 //! What a person sees of a report: titles, units, scales, names, inputs of other programs, single
 //! figures, and tables that fit their page.
 
-use crate::support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use linerate_testkit::records;
 use serde_json::{Value, json};
+
+use crate::support::Browser;
+use crate::support::browser::file;
 
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-shown-{name}"));
@@ -261,13 +262,7 @@ fn one_figure_is_a_slide_and_each_can_be_a_file() {
 /// Every table is as wide as what holds it at most: none has to be scrolled, and none is cut.
 #[test]
 fn no_table_is_cut_at_1280_pixels() {
-    let Some(browser) = ["/usr/bin/chromium", "/usr/bin/chromium-browser"]
-        .into_iter()
-        .find(|b| Path::new(b).exists())
-    else {
-        support::skip("tables at 1280 pixels", "chromium is not installed: NO TABLE WAS MEASURED");
-        return;
-    };
+    let Some(browser) = Browser::new("no_table_is_cut_at_1280_pixels") else { return };
     let folder = scratch("wide");
     let runs = [records::udp_receiver_drops(), records::udp_both(), records::tcp(), records::rr()];
     let runs = runs.map(|r| serde_json::to_string(&r).unwrap());
@@ -286,15 +281,7 @@ fn no_table_is_cut_at_1280_pixels() {
         document.body.dataset.measured = n + ' tables, ' + wide + ' cut';</script></body>";
     let open = format!("{}{}", &page[..policy], &page[end..]).replace("</body>", measure);
     fs::write(folder.join("open.html"), open).unwrap();
-    let out = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--window-size=1280,2000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .arg(format!("file://{}/open.html", folder.display()))
-        .output()
-        .unwrap();
-    let dom = String::from_utf8_lossy(&out.stdout);
+    let dom = browser.opens(&file(&folder, "open.html"), &["--window-size=1280,2000"]);
     let measured = between(&dom, "data-measured=\"", "\"");
     assert!(measured.ends_with(" tables, 0 cut") && !measured.starts_with("0 "), "{measured}");
 }

@@ -3,7 +3,6 @@
 use linerate_testkit::peer::LONG;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{alone, linerate, skip, wait_for};
+use crate::support::{Browser, alone, linerate, skip, wait_for};
 
 /// The program with a page, and where that is.
 pub struct Shown {
@@ -359,44 +358,6 @@ fn an_address_that_cannot_be_had_is_told_before_the_test() {
     }
     let ran = linerate(None, &["udp", "--local", "--web=here"]);
     assert!(ran.code == 2 && ran.err.contains("`here` is no address"), "{}", ran.err);
-}
-
-/// A browser without a screen.
-pub struct Browser {
-    program: &'static str,
-    folder: std::path::PathBuf,
-}
-
-impl Browser {
-    /// The one of this machine; without one the test is skipped.
-    pub fn new(test: &str) -> Option<Self> {
-        let programs = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-        let Some(program) = programs.into_iter().find(|b| Path::new(b).exists()) else {
-            skip(test, "chromium is not installed: THE PAGE WAS NOT OPENED");
-            return None;
-        };
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{test}"));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        Some(Self { program, folder })
-    }
-
-    /// What a page has become when it is loaded.
-    pub fn opens(&self, address: &str, options: &[&str]) -> String {
-        let out = Command::new(self.program)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
-            .args(["--disable-sync", "--disable-background-networking"])
-            .args(["--disable-component-update", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", self.folder.display()))
-            .args(options)
-            .arg(address)
-            .output()
-            .expect("it starts");
-        let words = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{words}");
-        println!("{words}");
-        String::from_utf8_lossy(&out.stdout).into_owned()
-    }
 }
 
 /// Serves a page that looks at another one in a frame: `/` is what looks, `/done` is asked for when it has said what it

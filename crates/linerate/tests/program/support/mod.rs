@@ -7,6 +7,7 @@
 #[cfg(feature = "nats")]
 pub mod agents;
 mod attacks;
+pub mod browser;
 mod certificate;
 pub mod controlled;
 pub mod every_kind;
@@ -35,6 +36,7 @@ use serde_json::Value;
 pub use attacks::{
     Attack, MANY, Stranger, attack, descriptors, outlasts_a_thousand_silent_connections, survives,
 };
+pub use browser::Browser;
 pub use certificate::certificate;
 pub use fleet_file::FleetFile;
 pub use hogs::Hogs;
