@@ -35,6 +35,41 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
+/// A folder of data in which nothing is yet. Making one takes two seconds of a core, so one is kept beside what was built.
+fn made(programs: &Path, scratch: &Path) -> PathBuf {
+    let built = std::env::current_exe().expect("a test is a program");
+    let cache = built.ancestors().nth(3).unwrap_or(scratch).join("tmp/postgres");
+    std::fs::create_dir_all(&cache).expect("a folder");
+    // Tests of several programs may come here at once.
+    let lock = std::fs::File::create(cache.join("lock")).expect("a lock");
+    lock.lock().expect("a lock");
+    let about = std::fs::metadata(programs.join("initdb")).expect("it is there");
+    let stamp = format!("{} {} {}", programs.display(), about.len(), about.mtime());
+    let (data, kept) = (cache.join("data"), cache.join("stamp"));
+    if std::fs::read_to_string(&kept).is_ok_and(|kept| kept == stamp) {
+        return data;
+    }
+    let secret = scratch.join("password");
+    std::fs::write(&secret, PASSWORD).expect("a file");
+    let first = scratch.join("first");
+    let mut make = as_anybody(&programs.join("initdb"), false);
+    make.arg("-D").arg(&first).args(["-U", "linerate", "-E", "UTF8", "--locale=C", "--no-sync"]);
+    make.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile"]).arg(&secret);
+    let made = make.current_dir(scratch).output().expect("initdb");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let _ = std::fs::remove_file(&kept);
+    let _ = std::fs::remove_dir_all(&data);
+    copy(&first, &data);
+    std::fs::write(&kept, stamp).expect("a file");
+    data
+}
+
+/// With owners and modes: PostgreSQL takes no folder of somebody else's.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).output().expect("cp");
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+}
+
 impl Postgres {
     /// Starts one. Says so, loudly, where there is none.
     pub fn start(test: &str) -> Option<Self> {
@@ -55,19 +90,7 @@ impl Postgres {
         // Whoever the server runs as makes files in it.
         let all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&folder, all).expect("it is ours");
-        let secret = folder.join("password");
-        std::fs::write(&secret, PASSWORD).expect("a file");
-        let mut make = as_anybody(&programs.join("initdb"), false);
-        make.arg("-D").arg(folder.join("data")).args([
-            "-U",
-            "linerate",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]);
-        make.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--pwfile"]);
-        let made = make.arg(&secret).current_dir(&folder).output().expect("initdb");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        copy(&made(&programs, &folder), &folder.join("data"));
         let mut more = format!("unix_socket_directories = '{}'\n", folder.display());
         for setting in settings {
             let (name, value) = setting.split_once('=').expect("name=value");
