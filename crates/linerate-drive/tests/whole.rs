@@ -18,6 +18,11 @@ use linerate_model::tune::{Purpose, Reason, TuneDocument, TuneTrial};
 use linerate_store::Reader;
 use world::{Folder, World, error};
 
+/// Of the steps of an experiment one in so many is that at which it is stopped; at length, each.
+fn stride() -> usize {
+    if std::env::var_os("LINERATE_LONG").is_some_and(|v| v == "1") { 1 } else { 3 }
+}
+
 fn words(line: &str) -> Vec<String> {
     format!("linerate {line}").split_whitespace().map(str::to_owned).collect()
 }
@@ -96,7 +101,7 @@ fn a_tuning_that_is_stopped_anywhere_goes_on_to_the_same_end() {
     let whole = World::default();
     let expected = tune(&whole, TUNE).unwrap();
     let mut went_on = 0;
-    for step in 1..=whole.steps() {
+    for step in (1..=whole.steps()).step_by(stride()) {
         let folder = Folder::new("tune-resume");
         let file = folder.file("tune.json");
         let Ok(cut) =
@@ -121,7 +126,8 @@ fn a_tuning_that_is_stopped_anywhere_goes_on_to_the_same_end() {
         assert_eq!(kept, document, "step {step}");
         went_on += 1;
     }
-    assert_eq!(went_on, expected.trials.len());
+    assert!(went_on > expected.trials.len() / stride() / 2, "{went_on}");
+    assert!(stride() > 1 || went_on == expected.trials.len(), "{went_on}");
 }
 
 #[test]
@@ -447,7 +453,7 @@ fn a_campaign_that_is_stopped_anywhere_loses_and_doubles_nothing() {
         world.steps()
     };
     let mut stopped = 0;
-    for step in 1..=steps {
+    for step in (1..=steps).step_by(stride()) {
         let (world, folder) = (World::stopped_at(Some(step)), Folder::new("stopped"));
         let ended = begin(&world, &folder, &plan).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
         assert!(world.is_put_back(), "step {step}");
@@ -461,7 +467,7 @@ fn a_campaign_that_is_stopped_anywhere_loses_and_doubles_nothing() {
         }
         check(&folder, &world, 6, &format!("step {step}"));
     }
-    assert!(stopped > steps / 2, "{stopped} of {steps}");
+    assert!(stopped > steps as usize / stride() / 2, "{stopped} of {steps}");
 }
 
 #[test]

@@ -236,9 +236,9 @@ fn no_altered_byte_passes_unseen() {
     let copy = path.with_file_name("copy.db");
     let mut rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     use proptest::prelude::Rng as _;
+    let (step, random) = if long() { (1, 10_000) } else { (3, 1_000) };
     let mut places: Vec<(usize, u8)> =
-        (0..4_096.min(sound.len())).map(|at| (at, 1 << (at % 8))).collect();
-    let random = if long() { 10_000 } else { 1_500 };
+        (0..4_096.min(sound.len())).step_by(step).map(|at| (at, 1 << (at % 8))).collect();
     for _ in 0..random {
         let at = (rng.next_u64() % sound.len() as u64) as usize;
         let mask = (rng.next_u32() as u8).max(1);
@@ -255,7 +255,7 @@ fn no_altered_byte_passes_unseen() {
         }
     }
     println!("FIGURE T15: {tried} bytes altered, {found} found, in the others nothing is kept");
-    assert!(found > 500, "{found} found");
+    assert!(found > tried / 11, "{found} of {tried} found");
 }
 
 #[test]

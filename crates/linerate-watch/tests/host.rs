@@ -81,7 +81,7 @@ fn every_size_of_a_terminal_is_drawn() {
     many.push(activity, "12:01:00");
     many.toggle_help();
     empty.next_interface();
-    for columns in (0..90).chain([200, 500]) {
+    for columns in (0..90).step_by(3).chain([80, 200, 500]) {
         for rows in (0..30).chain([50, 100]) {
             shown(&many, columns, rows);
             shown(&empty, columns, rows);

@@ -191,7 +191,7 @@ fn tests_of_linerate_run_too() {
 /// Kill -9 at random points: no acknowledged run lost, none doubled, each kill costs one run at most.
 #[test]
 fn killed_at_any_point_it_goes_on() {
-    let kills = if support::long() { 200 } else { 40 };
+    let kills = if support::long() { 200 } else { 20 };
     let plan = quick(COMMANDS).replace("runs = 6", &format!("runs = {}", kills * 2));
     let folder = scratch("killed", &plan);
     let slots = 2 * (1 + kills * 2);
@@ -262,7 +262,7 @@ fn felt(folder: &Path, faulty: &mut Command, slots: usize, what: &str) -> Option
 #[test]
 fn a_disk_that_fills_up_never_acknowledges() {
     // In halves of a KiB; the log of this plan's store grows to some 40 KiB.
-    let felts = (0..=84).step_by(if support::long() { 1 } else { 6 }).filter_map(|blocks| {
+    let felts = (0..=84).step_by(if support::long() { 1 } else { 12 }).filter_map(|blocks| {
         let folder = scratch("filling", &quick(COMMANDS));
         let run = format!(
             "trap '' XFSZ; ulimit -f {blocks}; exec {} campaign run c.toml --json-lines",
@@ -286,7 +286,7 @@ fn a_failing_disk_never_acknowledges() {
     let plan = quick(COMMANDS).replace("runs = 6", "runs = 2");
     let (mut tried, mut faulted) = (0, 0);
     // One run of this plan writes about 60 times; in the long form each of them fails once.
-    let (far, stride) = if support::long() { (90, 1) } else { (61, 6) };
+    let (far, stride) = if support::long() { (90, 1) } else { (61, 12) };
     for (call, error, far, stride) in [
         ("pwrite64", "ENOSPC", far, stride),
         ("pwrite64", "EIO", far, stride),

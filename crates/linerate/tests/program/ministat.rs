@@ -181,7 +181,7 @@ fn generated_calls_agree_with_the_original() {
     symlink(env!("CARGO_BIN_EXE_linerate"), &ours).unwrap();
     let mut dice = Dice(20_150_715);
     let (mut equal, mut crashed, mut done) = (0, 0, 0);
-    let calls = if long() { 5000 } else { 600 };
+    let calls = if long() { 5000 } else { 300 };
     for number in 0..calls {
         let count = dice.pick(&[0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 7, 8]);
         let mut names = Vec::new();

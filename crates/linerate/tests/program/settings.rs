@@ -46,7 +46,7 @@ fn whatever_is_killed_everything_comes_back() {
     let lab = Lab::pair();
     let scratch = Scratch::new("kill");
     let before = snapshot(&lab);
-    let times = if long() { 100_u64 } else { 20 };
+    let times = if long() { 100_u64 } else { 10 };
     // Spread over the time that the changes take, and beyond it.
     let pauses = (0..times).map(|i| Duration::from_micros(i * 60_000 / times));
     for (turn, pause) in pauses.enumerate() {
