@@ -229,7 +229,7 @@ impl Shared {
         let _ = self.days.set(days);
     }
 
-    /// Its UDP senders go by this, before they start.
+    /// Its senders go by this, before they start.
     pub fn follow(&self, throttle: Throttle) {
         let _ = self.throttle.set(throttle);
     }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use linerate_dialect::habits::BlockReport;
 use linerate_engine::stream::{BlockReader, BlockWriter};
 use linerate_engine::{clock, sys};
-use linerate_model::plan::{TcpPlan, Traffic};
+use linerate_model::plan::{TcpPlan, Traffic, share};
 use linerate_model::sample::{RecvReport, SendReport, TcpSample};
 use linerate_session::flow::{BlockPacer, BytesIn, BytesOut};
 use linerate_session::receive_batching::StreamBatching;
 
 use self::blocks::{BlockReporter, Blocks};
+use super::throttle::Followed;
 use super::{Context, HARD_END_NS, LOOK_UP, Tick, thread_use, thread_use_at, wait_for_start};
 
 pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
@@ -36,7 +37,8 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         // The rate is kept here, block by block: the kernel's pacing would stretch each, and be taken for delay.
         let _ = sys::set_pacing_rate(socket, u64::MAX);
     }
-    let mut stream = Stream { context, socket, writer, paced, error: None };
+    let followed = Followed::new(context.shared.throttle());
+    let mut stream = Stream { context, socket, writer, paced, followed, error: None };
     let around = context.around();
     let mut flow = BytesOut::measured(plan, context.id.index, context.intervals());
     clock::sleep_until(start_ns);
@@ -45,6 +47,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     let base = sys::tcp_sample(socket).unwrap_or_default();
     let mut before = base;
     context.begun();
+    stream.followed.begin();
     flow.begin(thread_use_at(measured_ns, thread));
     let reporter = BlockReporter::new(habits.block_report);
     stream.drive(&mut flow, measured_ns, &mut before, reporter, |index, tick| {
@@ -55,7 +58,11 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
     if habits.whole_blocks && stream.error.is_none() && counts {
         stream.finish_block(tcp.block, warmup, &mut flow, measured_ns);
     }
-    let Stream { writer, paced, error, .. } = stream;
+    let Stream { writer, paced, followed, error, .. } = stream;
+    if followed.is_turned() {
+        // What was in the buffer when the rate was turned down would go on for long after the end.
+        let _ = sys::set_pacing_rate(socket, u64::MAX);
+    }
     let stopped_ns = context.shared.stopped_ns();
     let ended_ns = paced.ended_ns(stopped_ns, clock::monotonic_ns());
     let span_ns = ended_ns.saturating_sub(measured_ns);
@@ -83,6 +90,7 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         tcp,
         gaps: None,
         lateness: None,
+        rate_changes: followed.changes,
         error,
         ..report
     }
@@ -194,6 +202,7 @@ struct Stream<'a> {
     socket: &'a TcpStream,
     writer: BlockWriter,
     paced: BlockPacer,
+    followed: Followed<'a>,
     error: Option<String>,
 }
 
@@ -239,6 +248,10 @@ impl Stream<'_> {
             while let Some((index, row)) = flow.row() {
                 on_tick(index, Tick::Send(row));
             }
+            if let Some(chosen) = self.followed.turned() {
+                self.turn(chosen);
+                self.followed.note(now);
+            }
             // In this order: what ends in time is not late.
             let Some(most) = flow.most(now) else { break };
             if context.ends_sending(at_ns) {
@@ -268,6 +281,17 @@ impl Stream<'_> {
                 }
                 Err(e) => self.error = Some(format!("sending failed: {e}")),
             }
+        }
+    }
+
+    /// Somebody chose another rate, in bit/s over all streams.
+    #[cold]
+    fn turn(&mut self, chosen: u64) {
+        if !self.paced.turn(chosen) {
+            let (streams, index) =
+                (self.context.streams.agreed.plan.streams, self.context.id.index);
+            // A kernel that cannot shows in the rate.
+            let _ = sys::pace(self.socket, share(chosen, streams, index));
         }
     }
 

@@ -6,7 +6,7 @@ use linerate_engine::clock;
 use linerate_engine::datagram::{self, DatagramPort, Duty, Ladder, SendBatch, local_errno};
 use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{Traffic, UdpPlan};
-use linerate_model::sample::{RateChange, SendReport, ThreadUse};
+use linerate_model::sample::{SendReport, ThreadUse};
 use linerate_model::units::{BitRate, Rate};
 use linerate_session::engine_choice::{self, Reach, Shape};
 use linerate_session::flow::{Call, Next, Outgoing, warm_intervals};
@@ -15,7 +15,7 @@ use linerate_session::sender::{Quota, Sender};
 use linerate_wire::framing::Batch;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
-use super::throttle::Throttle;
+use super::throttle::Followed;
 use super::wait::Waiter;
 use super::{Context, Tick, answer_again, is_hello_again, thread_use_at, wait_for_start};
 
@@ -32,8 +32,6 @@ const AFTER_REFUSAL_NS: u64 = 50_000;
 /// Pause after refusals in a row that have another reason than a full queue: a route or an interface
 /// that is gone, a packet filter. No datagram is late by it, and no core is busy with failing.
 const AFTER_FAILURE_NS: u64 = 1_000_000;
-/// Rates that are noted of one stream, which nobody chooses by hand in a day.
-const MOST_CHANGES: usize = 1_024;
 /// Who is held back by the owner's limit looks so often whether the test has ended, in nanoseconds.
 const HOLD_NS: u64 = 20_000_000;
 /// A stream that got nothing out for so long ends, if it has no end by time or got nothing out ever.
@@ -64,9 +62,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         context,
         thread,
         udp: udp.clone(),
-        throttle: context.shared.throttle(),
-        chosen: 0,
-        changes: Vec::with_capacity(context.shared.throttle().map_or(0, |_| MOST_CHANGES)),
+        followed: Followed::new(context.shared.throttle()),
         port,
         engines,
         shape,
@@ -108,7 +104,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             .counters()
             .path_mtu
             .filter(|mtu| *mtu < u32::from(udp.size.bytes()) + context.streams.ip.udp_overhead()),
-        rate_changes: stream.changes,
+        rate_changes: stream.followed.changes,
         error: phase.error,
         ..report
     }
@@ -125,10 +121,7 @@ struct Stream<'a> {
     thread: ThreadUse,
     /// With the rate that holds now.
     udp: UdpPlan,
-    throttle: Option<&'a Throttle>,
-    /// What it said last.
-    chosen: u64,
-    changes: Vec<RateChange>,
+    followed: Followed<'a>,
     port: Box<dyn DatagramPort>,
     engines: Ladder,
     shape: Shape,
@@ -195,10 +188,8 @@ impl Stream<'_> {
             let now = clock::monotonic_ns().saturating_sub(start_ns);
             phase.flow.look(now, &self.context.around());
             phase.report(self.context);
-            if let Some(throttle) = self.throttle
-                && throttle.chosen() != self.chosen
-            {
-                self.turn(&mut phase, throttle.chosen(), now);
+            if let Some(chosen) = self.followed.turned() {
+                self.turn(&mut phase, chosen, now);
             }
             // In this order: what ends in time is not late.
             if phase.flow.is_over(now) || self.context.ends_sending(start_ns.saturating_add(now)) {
@@ -223,7 +214,6 @@ impl Stream<'_> {
     /// Somebody chose another rate.
     #[cold]
     fn turn(&mut self, phase: &mut Phase, chosen: u64, now: u64) {
-        self.chosen = chosen;
         let Some(rate) = BitRate::new(chosen) else { return };
         self.udp.rate = Some(Rate::Bits(rate));
         let streams = self.context.streams.agreed.plan.streams;
@@ -232,16 +222,7 @@ impl Stream<'_> {
         reach.batch = reach.batch.min(self.buffer.len() / self.udp.size.len().max(1)).max(1);
         self.shape = engine_choice::shape(&self.udp, self.context.streams.ip, streams, reach);
         phase.flow.turn(chosen, self.shape.batch, now, || self.pacer());
-        if !phase.warmup {
-            self.note_rate(now);
-        }
-    }
-
-    /// Keeps when the rate that holds now began to.
-    fn note_rate(&mut self, at_ns: u64) {
-        if self.changes.len() < self.changes.capacity() {
-            self.changes.push(RateChange { at_ns, rate_bps: self.chosen });
-        }
+        self.followed.note(now);
     }
 
     /// The schedule at the rate that holds now.
@@ -280,10 +261,7 @@ impl Stream<'_> {
         }
         if !warmup {
             self.context.begun();
-            // Chosen in the warm-up, it holds from the first datagram on.
-            if self.chosen > 0 {
-                self.note_rate(0);
-            }
+            self.followed.begin();
         }
         self.thread = thread_use_at(start_ns, self.thread);
         account.begin(self.thread);

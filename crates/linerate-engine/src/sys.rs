@@ -12,7 +12,8 @@ use libc::{c_int, c_void, socklen_t};
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub use tcp::{
-    TcpOptions, TcpPeer, congestion, set_pacing_rate, set_tcp, tcp_peer, tcp_sample, tcp_silence,
+    TcpOptions, TcpPeer, congestion, pace, set_pacing_rate, set_tcp, tcp_peer, tcp_sample,
+    tcp_silence,
 };
 
 fn check(result: c_int) -> io::Result<c_int> {

@@ -123,10 +123,12 @@ fn another_rate_is_said_and_judged_by_itself() {
 
 #[test]
 fn keys_do_what_they_say() {
-    let mut view = running(&records::tcp());
+    let mut view = running(&records::rr());
     assert!(!shown(&view, 80, 24).contains("+ - rate"));
     assert_eq!(view.turn(Turn::Down), None);
-    assert!(shown(&view, 80, 24).contains("only the rate of a UDP test"));
+    assert!(shown(&view, 80, 24).contains("the rate of requests"));
+    let mut view = running(&records::tcp());
+    assert!(shown(&view, 80, 24).contains("+ - rate"));
     view.marked(None);
     assert!(shown(&view, 80, 24).contains("nothing to mark yet"));
     // As the record will have it, which the screen's own clock need not be.

@@ -63,12 +63,20 @@ pub fn set_tcp(
     }
     note("nodelay", reference.set_tcp_nodelay(options.nodelay));
     if let Some(rate) = options.rate_bps {
-        note("rate", set_pacing_rate(socket, rate));
-        // A whole send buffer at a low rate would go on for minutes after the end.
-        let unsent = u32::try_from(rate / 8 / UNSENT_SHARE).unwrap_or(u32::MAX).max(LEAST_UNSENT);
-        note("rate", reference.set_tcp_notsent_lowat(unsent));
+        note("rate", pace(socket, rate));
     }
     refused
+}
+
+/// Lets the TCP pacer hold a connection to `bits_per_second`, and little wait in its buffer: a whole one at a low rate
+/// would go on for minutes after the end.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn pace(socket: &impl AsFd, bits_per_second: u64) -> io::Result<()> {
+    set_pacing_rate(socket, bits_per_second)?;
+    let unsent = u32::try_from(bits_per_second / 8 / UNSENT_SHARE).unwrap_or(u32::MAX);
+    SockRef::from(socket).set_tcp_notsent_lowat(unsent.max(LEAST_UNSENT))
 }
 
 /// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, 64 bit since

@@ -1,6 +1,6 @@
 //! Tests whose rate is changed, and whose moments are marked, while they run.
 
-use linerate_model::plan::{Dialect, TestPlan, Traffic, UdpPlan};
+use linerate_model::plan::{Dialect, Direction, TestPlan, Traffic, UdpPlan};
 use linerate_model::record::{Interval, RunEventKind, RunRecord, Status};
 use linerate_model::sample::HostSample;
 use linerate_model::units::{BitRate, Nanos, Rate};
@@ -9,6 +9,7 @@ use linerate_runner::controls::Controls;
 use linerate_runner::server::Options;
 use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
+use linerate_testkit::plans;
 
 use crate::support::{MS, Served, both, checked, lasting, request, tcp, udp};
 
@@ -146,10 +147,33 @@ fn a_choice_in_the_warm_up_holds_from_the_start() {
 }
 
 #[test]
-fn what_is_not_sent_from_here_by_udp_goes_on_as_it_was() {
+fn senders_of_bytes_follow_as_well() {
     let served = Served::start(Options::default());
-    let (record, _) =
-        watched(request(served.at, intervals(50, lasting(300, tcp()))), &[(2, 8_000)]);
+    let unlimited = TestPlan { traffic: Traffic::Tcp(plans::tcp()), ..tcp() };
+    for (dialect, streams, plan) in
+        [(Dialect::Native, 1, unlimited), (Dialect::Native, 3, tcp()), (Dialect::Iperf3, 2, tcp())]
+    {
+        let plan = TestPlan { streams, ..intervals(100, lasting(3_000, plan)) };
+        let paced = matches!(&plan.traffic, Traffic::Tcp(tcp) if tcp.rate.is_some());
+        let asked = Request { dialect: Some(dialect), ..request(served.at, plan) };
+        let (record, _) = watched(asked, &[(3, 8_000_000)]);
+        assert_eq!((chosen(&record), marks(&record)), (vec![8_000_000], 1), "{dialect:?}");
+        assert!(record.doubts.iter().any(|doubt| doubt.kind.name() == "rate-changed"));
+        let at_s = record.events.iter().map(|event| event.at_s).fold(0.0, f64::max);
+        // A thread that waited in a write sees it within 100 ms, and others may have its core then.
+        let after = sent_between(&record, at_s + 0.5, 3.0);
+        assert!(after <= 16e6, "{dialect:?} {streams}: {after}");
+        if !paced {
+            assert_eq!(record.verdict.expect("a verdict").limit.name(), "unknown");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_sent_from_here_goes_on_as_it_was() {
+    let served = Served::start(Options::default());
+    let plan = TestPlan { direction: Direction::Reverse, ..lasting(300, tcp()) };
+    let (record, _) = watched(request(served.at, intervals(50, plan)), &[(2, 8_000)]);
     assert_eq!((chosen(&record).len(), marks(&record)), (0, 1));
     // In another dialect a sender of UDP follows as well.
     let plan = intervals(100, lasting(3_000, of_rate(Some(8_000_000), udp(1_000))));

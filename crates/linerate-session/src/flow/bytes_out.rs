@@ -103,6 +103,8 @@ impl BytesOut {
 #[derive(Debug)]
 pub struct BlockPacer {
     pacer: Option<Pacer>,
+    /// Rates are kept here: of this stream of so many.
+    keeps: Option<(u16, u16)>,
     block: u64,
     /// Bytes of the block that was begun.
     part: u64,
@@ -114,16 +116,29 @@ pub struct BlockPacer {
 impl BlockPacer {
     /// Of stream `index`. So many blocks leave at once where a `burst` was asked for; 0 is none.
     pub fn new(plan: &TestPlan, habits: Habits, index: u16, burst: u32) -> Self {
-        let (mut pacer, mut block) = (None, 1);
+        let mut paced =
+            Self { pacer: None, keeps: None, block: 1, part: 0, begun_ns: None, last_ns: 0 };
         if let (Traffic::Tcp(tcp), true) = (&plan.traffic, habits.whole_blocks) {
-            block = u64::from(tcp.block.max(1));
-            pacer = tcp.rate.and_then(|rate| {
-                let bits = rate.bits_per_second();
-                Pacer::new(bits, block * 8, index, plan.streams, 1, 1_000_000)
-                    .map(|pacer| pacer.in_bursts(burst.into()))
-            });
+            paced.block = u64::from(tcp.block.max(1));
+            paced.keeps = Some((index, plan.streams));
+            let rate = tcp.rate.and_then(|rate| paced.at(rate.bits_per_second()));
+            paced.pacer = rate.map(|pacer| pacer.in_bursts(burst.into()));
         }
-        Self { pacer, block, part: 0, begun_ns: None, last_ns: 0 }
+        paced
+    }
+
+    fn at(&self, bits_per_second: u64) -> Option<Pacer> {
+        let (index, streams) = self.keeps?;
+        Pacer::new(bits_per_second, self.block * 8, index, streams, 1, 1_000_000)
+    }
+
+    /// Another rate for all streams together from now on, in bit/s; whether it is kept here.
+    pub fn turn(&mut self, bits_per_second: u64) -> bool {
+        match &mut self.pacer {
+            Some(pacer) => pacer.turn(bits_per_second),
+            None => self.pacer = self.at(bits_per_second),
+        }
+        self.keeps.is_some()
     }
 
     /// Whether no rate is kept here.

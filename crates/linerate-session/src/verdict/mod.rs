@@ -133,6 +133,15 @@ impl<'a> Case<'a> {
         Verdict { limit, because, advice, evidence: std::mem::take(&mut self.evidence) }
     }
 
+    /// `moved` at rates that somebody chose, and without any.
+    fn no_one_limit(&mut self, moved: &str) -> Verdict {
+        let because = vec![format!(
+            "{moved}, as fast as it goes for a while and at rates chosen by hand for the rest: no one limit holds for both"
+        )];
+        let advice = vec!["the same rate throughout, by --rate".to_owned()];
+        self.verdict(Limit::Unknown, because, advice)
+    }
+
     fn note(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|v| v.is_finite()) {
             self.evidence.insert(name.to_owned(), value);

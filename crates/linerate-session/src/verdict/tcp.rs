@@ -3,6 +3,7 @@
 use linerate_model::record::{Limit, Pair, TcpFigures, Verdict};
 use linerate_model::units::si;
 
+use super::chosen::Asked;
 use super::cpu::{End, Lack};
 use super::{Case, rate_below};
 
@@ -65,9 +66,12 @@ impl Case<'_> {
         self.note_throttled(pair.sender.as_ref(), receiver);
         let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
         let shown = si(rate, "bit/s");
-        if let Some(asked) = self.record.asked.rate_bps
+        if self.asked == Asked::Mixed {
+            return Some(self.no_one_limit(&format!("{shown} arrived")));
+        }
+        if let Some(asked) = self.asked.bps()
             && receiver.is_some()
-            && rate >= asked as f64 * 0.98
+            && rate >= asked * 0.98
         {
             let because = vec![format!("{shown} arrived")];
             return Some(self.verdict(

@@ -231,11 +231,7 @@ impl Case<'_> {
         // A run by count has no rate to miss.
         match asked {
             None if self.asked == Asked::Mixed => {
-                let because = vec![format!(
-                    "{shown} was sent, as fast as it goes for a while and at rates chosen by hand for the rest: no one limit holds for both"
-                )];
-                let advice = vec!["the same rate throughout, by --rate".to_owned()];
-                Some(self.verdict(Limit::Unknown, because, advice))
+                Some(self.no_one_limit(&format!("{shown} was sent")))
             }
             Some(_) if met && receiver.is_none() && !discard => {
                 let because = vec![format!(

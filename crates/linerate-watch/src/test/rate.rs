@@ -31,14 +31,14 @@ const STEP: f64 = 0.9;
 impl Rate {
     pub(super) fn of(record: &RunRecord) -> Self {
         let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-        let fixed = if plan.protocol != TrafficKind::Udp {
-            Some("only the rate of a UDP test can be changed while it runs")
+        let fixed = if plan.protocol == TrafficKind::Rr {
+            Some("the rate of requests cannot be changed while they run")
         } else if plan.direction == PlanDirection::Reverse {
             Some("the server sends in this test: the rate is the server's")
         } else {
             None
         };
-        // A datagram a second.
+        // A datagram a second, and of bytes what moves at all.
         let least = u64::from(plan.datagram_bytes.unwrap_or(0)).saturating_mul(8).max(1_000);
         Self { planned: plan.rate_bps, chosen: None, fixed, least }
     }
@@ -72,9 +72,7 @@ impl Rate {
             return Ok(self.choose(sent * STEP));
         };
         match (turn, self.planned) {
-            (Turn::Down, _) if now <= self.least => {
-                Err("it is at one datagram a second".to_owned())
-            }
+            (Turn::Down, _) if now <= self.least => Err("it is as low as it goes".to_owned()),
             (Turn::Down, _) => Ok(self.choose(now as f64 * STEP)),
             (Turn::Up, Some(planned)) if now >= planned => Err(format!(
                 "the server agreed to {} and no more: begin with a higher --rate",
@@ -141,14 +139,24 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_send_datagrams_from_here_is_told_so() {
+    fn streams_of_bytes_are_turned_as_well() {
+        let mut rate = Rate::of(&records::tcp());
+        assert_eq!(rate.turn(Turn::Down, Some(1e9)), Ok(900_000_000));
+        for _ in 0..200 {
+            let _ = rate.turn(Turn::Down, None);
+        }
+        assert_eq!(rate.now(), Some(1_000));
+        assert!(rate.turn(Turn::Down, None).unwrap_err().contains("as low"));
+    }
+
+    #[test]
+    fn who_does_not_send_from_here_is_told_so() {
         let mut record = records::empty("udp");
         let mut agreed = record.asked.clone();
         agreed.direction = PlanDirection::Reverse.into();
         record.agreed = Some(agreed);
         assert!(Rate::of(&record).turn(Turn::Down, None).unwrap_err().contains("the server's"));
-        for record in [records::tcp(), records::rr()] {
-            assert!(Rate::of(&record).turn(Turn::Down, Some(1e9)).unwrap_err().contains("UDP"));
-        }
+        let requests = Rate::of(&records::rr()).turn(Turn::Down, Some(1e9));
+        assert!(requests.unwrap_err().contains("requests"));
     }
 }

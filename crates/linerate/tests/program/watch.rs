@@ -457,12 +457,12 @@ fn streams_and_requests_are_watched_too() {
         let parts = [part, "so far", "q end"];
         let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         fits(&screen);
-        let changeable = line.starts_with("udp") && !line.ends_with("-R");
+        let changeable = !line.starts_with("rr") && !line.ends_with("-R");
         assert_eq!(screen.contains("+ - rate"), changeable, "{screen}");
         if !changeable {
             terminal.keys(&["-"]);
             terminal.until(|screen| {
-                screen.contains("the rate of a UDP test")
+                screen.contains("the rate of requests")
                     || screen.contains("the rate is the server's")
             });
         }
