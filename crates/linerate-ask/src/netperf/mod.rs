@@ -275,7 +275,8 @@ impl Line {
             far_tos: self.services.1,
             nodelay: self.nodelay,
             far_core: self.cores.1,
-            burst: self.pace.0.unwrap_or(0),
+            // Requests leave one by one.
+            burst: self.pace.0.filter(|_| self.way != Way::Asks).unwrap_or(0),
         }
     }
 }

@@ -76,17 +76,13 @@ impl Line {
 
     fn traffic(&self, defaults: Buffers) -> Result<Traffic, String> {
         if self.way == Way::Asks {
-            if self.pace.0.is_some() {
-                let why = "-b and -w of requests: `linerate rr HOST --dialect netperf --rate N` sends them at a rate";
-                return Err(why.into());
-            }
             let (request, response) = self.sizes.unwrap_or((1, 1));
             return Ok(Traffic::Rr(RrPlan {
                 transport: if self.udp { Transport::Udp } else { Transport::Tcp },
                 request,
                 response,
                 outstanding: self.burst.saturating_add(1),
-                rate: None,
+                rate: self.requests_a_second()?,
             }));
         }
         let receives = self.way == Way::Receives;
@@ -120,6 +116,20 @@ impl Line {
                 zerocopy: self.test == Test::TcpSendfile,
             })
         })
+    }
+
+    /// Of `-b` and `-w`.
+    fn requests_a_second(&self) -> Result<Option<u64>, String> {
+        let Some(burst) = self.pace.0 else { return Ok(None) };
+        if self.connections {
+            return Err("-b and -w: connections are made as fast as they can be".into());
+        }
+        let pause_ns = self.pace.1.unwrap_or(PAUSE_NS).max(1);
+        let rate = u128::from(burst) * u128::from(SECOND_NS) / u128::from(pause_ns);
+        match u64::try_from(rate) {
+            Ok(rate @ 1..) => Ok(Some(rate)),
+            _ => Err("-b and -w: requests are sent at one a second at least".into()),
+        }
     }
 
     /// Of `-b` and `-w`, and of `-q`. A time alone paces nothing.

@@ -93,6 +93,14 @@ fn each_test_is_its_plan() {
     // What is named beyond it is refused with its limit, and not cut.
     assert_eq!((tcp("-- -s 8M").block, tcp("-- -m 8M").block), (4 << 20, 8 << 20));
     assert_eq!((wants("-b 5 -w 10").burst, wants("-b 5").burst, wants("-w 10").burst), (5, 5, 0));
+    // As many requests, evenly, with as many in flight as the test's own burst says.
+    let rr = |text: &str| match request(text).plan.traffic {
+        Traffic::Rr(rr) => (rr.rate, rr.outstanding),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rr("-t TCP_RR -b 5 -w 10 -- -b 3"), (Some(500), 4));
+    assert_eq!((rr("-t UDP_RR -b 1"), rr("-t UDP_RR -w 10")), ((Some(1_000), 1), (None, 1)));
+    assert_eq!(wants("-t TCP_RR -b 5 -w 10").burst, 0);
     assert_eq!(tcp("-- -G 1000").mss, Some(1_000));
     // Taken as there, and of no effect.
     assert_eq!(tcp("-k 1,2 -K 3 -- -aBfFgIUV -i 1 -j 2 -p 1,2 -m 700").block, 700);
@@ -191,7 +199,8 @@ fn what_is_wrong_or_not_done_is_said() {
     }
     for (text, why) in [
         ("-t UDP_STREAM -- -m 70000", "Message too long"),
-        ("-t TCP_RR -b 1 -w 10", "--rate N"),
+        ("-t TCP_CRR -b 1 -w 10", "as fast as"),
+        ("-t UDP_RR -b 1 -w 2s", "one a second"),
         ("-t UDP_STREAM -b 4000000000 -w 1us", "no such rate"),
         ("-L host.example", "in digits"),
     ] {

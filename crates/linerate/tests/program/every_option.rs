@@ -65,6 +65,8 @@ const NETPERF_PACED: &[Row] = &[
     ("-b", "-t UDP_STREAM -l 1 -b 5 -- -m 1000"),
     ("-w", "-t TCP_STREAM -l 1 -b 5 -w 10000us -- -m 1000"),
     ("-b", "-t TCP_MAERTS -l 1 -b 5 -w 10"),
+    ("-b", "-t TCP_RR -l 1 -b 5 -w 10"),
+    ("-w", "-t UDP_RR -l 1 -b 2 -w 5"),
 ];
 
 const NUTTCP: &[Row] = &[
