@@ -403,7 +403,6 @@ impl Duty {
             return Ok(());
         };
         self.fence.close(Epoch(epoch));
-        log(&format!("{} has ended", slot.prepare.turn));
         let held = slot.made.map_or(Ok(()), Made::end);
         let came = match (held, slot.prepare.role) {
             (Ok(()), _) => came,
@@ -414,13 +413,14 @@ impl Duty {
                 came
             }
         };
-        match (slot.prepare.role, came) {
-            (Role::Client, Some(came)) => {
-                let outcome = Outcome { turn: slot.prepare.turn, epoch, came };
-                self.mail.keep(outcome, self.broker.most_bytes())
-            }
-            _ => Ok(()),
+        let Prepare { role, turn, .. } = slot.prepare;
+        if let (Role::Client, Some(came)) = (role, came) {
+            let outcome = Outcome { turn: turn.clone(), epoch, came };
+            self.mail.keep(outcome, self.broker.most_bytes())?;
         }
+        // Whoever reads this may kill it: what came of it is on the disk by now.
+        log(&format!("{turn} has ended"));
+        Ok(())
     }
 
     async fn beat(&mut self) -> Result<(), ErrorRecord> {
