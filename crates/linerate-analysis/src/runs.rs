@@ -16,7 +16,7 @@ pub struct SetsOfRuns {
     /// Whether boots of one name are the same boot in every set, so that two sets that share all
     /// their boots are compared boot by boot.
     pub paired: bool,
-    /// The campaign reboots nothing: its runs are compared, and no boots.
+    /// The campaign reboots nothing and ran in one boot: its runs are compared, and no boots.
     pub within_a_boot: bool,
     /// The sets.
     pub sets: Vec<SetOfRuns>,

@@ -74,7 +74,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME", help = format!("Figure of each record: {}", metric::names()))]
     pub metric: Option<String>,
 
-    /// Unit of the values, for the words; of a rate (with /s) less is called slower
+    /// Unit of values that do not say theirs, converts none; of a rate (with /s) less is called slower
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
 
@@ -181,15 +181,16 @@ impl From<InputError> for Failure {
 
 fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let options = options(args)?;
-    let (mut sets, within_a_boot) = sets(args)?;
+    let (mut sets, within_a_boot, missing) = sets(args)?;
+    for set in &mut sets {
+        set.unit = set.unit.take().or_else(|| args.unit.clone());
+    }
     // A plan may hold settings of several units on purpose; files are named one by one.
     let apart = if is_one_store(args) { other_units(&mut sets) } else { None };
-    for set in &mut sets {
-        if args.unit.is_some() {
-            set.unit.clone_from(&args.unit);
-        }
-    }
     tell_apart(&mut sets, &files(args));
+    if let Some(asked) = &args.unit {
+        check_units(&sets, asked)?;
+    }
     let analysis = analysis::compare(&sets, &options).map_err(|error| Failure {
         what: error.what,
         cause: None,
@@ -203,7 +204,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         view.note_within_a_boot();
     }
     view.zoom = zoom;
-    view.notes.splice(0..0, apart);
+    view.notes.splice(0..0, apart.into_iter().chain(missing));
     if let Some(path) = &args.html {
         write_file(path, &page(&view)?)?;
     }
@@ -239,19 +240,23 @@ fn files(args: &CompareArgs) -> Vec<PathBuf> {
     more.chain(&args.files).cloned().collect()
 }
 
-/// All sets, the baseline first, and whether any are of a campaign that reboots nothing.
-fn sets(args: &CompareArgs) -> Result<(Vec<Set>, bool), Failure> {
+/// Sets, whether any are of a campaign that reboots nothing, and what its design lacks.
+type Sets = (Vec<Set>, bool, Vec<String>);
+
+/// All sets, the baseline first.
+fn sets(args: &CompareArgs) -> Result<Sets, Failure> {
     let options = read_options(args)?;
-    let mut sets: Vec<Set> = Vec::new();
+    let (mut sets, mut missing) = (Vec::<Set>::new(), Vec::new());
     let mut baseline = None;
     let mut within_a_boot = false;
     for file in &files(args) {
         if args.baseline.as_ref() == Some(file) {
             baseline = Some(sets.len());
         }
-        let (read, within) = read_file(file, &options)?;
+        let (read, within, lacks) = read_file(file, &options)?;
         within_a_boot |= within;
         sets.extend(read);
+        missing.extend(lacks);
     }
     if (args.summary || is_one_store(args))
         && let Some(label) = &args.baseline
@@ -264,7 +269,7 @@ fn sets(args: &CompareArgs) -> Result<(Vec<Set>, bool), Failure> {
     if let Some(upto) = baseline.and_then(|at| sets.get_mut(..=at)) {
         upto.rotate_right(1);
     }
-    Ok((sets, within_a_boot))
+    Ok((sets, within_a_boot, missing))
 }
 
 fn no_such_set(what: String, sets: &[Set]) -> Failure {
@@ -318,8 +323,8 @@ fn options(args: &CompareArgs) -> Result<analysis::Options, Failure> {
     })
 }
 
-/// The sets of a file, and whether they are of a campaign that reboots nothing.
-fn read_file(file: &Path, options: &ReadOptions) -> Result<(Vec<Set>, bool), Failure> {
+/// The sets of a file.
+fn read_file(file: &Path, options: &ReadOptions) -> Result<Sets, Failure> {
     let name = file.display().to_string();
     let mut bytes = Vec::new();
     let outcome = if name == "-" {
@@ -331,11 +336,12 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<(Vec<Set>, bool), Fai
     if bytes.starts_with(linerate_store::MAGIC) && name != "-" {
         return campaign(file, &name, options);
     }
-    Ok((input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?, false))
+    let sets = input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?;
+    Ok((sets, false, Vec::new()))
 }
 
 /// The settings of a campaign, the plan's baseline first, each run with the boot it ran on.
-fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<(Vec<Set>, bool), Failure> {
+fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<Sets, Failure> {
     let failed = |error: linerate_model::record::ErrorRecord| Failure {
         hint: error.hints.into_iter().next(),
         ..Failure::of(error.what, error.why)
@@ -348,7 +354,17 @@ fn campaign(file: &Path, name: &str, options: &ReadOptions) -> Result<(Vec<Set>,
         let what = format!("{name}: no run of this campaign counts yet");
         return Err(Failure { what, cause: None, hint: None, code: 1 });
     }
-    Ok((sets, recorded.within_a_boot()))
+    Ok((sets, recorded.within_a_boot(), recorded.missing))
+}
+
+/// An error where a set says another unit than the one that was asked for.
+fn check_units(sets: &[Set], asked: &str) -> Result<(), Failure> {
+    let other = |set: &&Set| set.unit.as_deref().is_some_and(|unit| unit != asked);
+    let Some(set) = sets.iter().find(other) else { return Ok(()) };
+    let unit = set.unit.as_deref().unwrap_or_default();
+    let what = format!("{} is in {unit}, not in {asked} as --unit says", set.label);
+    let hint = "--unit is for values that do not say their unit, and converts none";
+    Err(Failure { what, cause: None, hint: Some(hint.to_owned()), code: 1 })
 }
 
 /// Takes out the sets that are not in the unit of the first, and says so.

@@ -374,13 +374,22 @@ fn check(sets: &[Set], options: &Options) -> Result<(), CannotCompare> {
     }
     let Some((base, others)) = sets.split_first() else { return Ok(()) };
     for set in others {
-        if let (Some(a), Some(b)) = (&base.unit, &set.unit)
-            && a != b
-        {
-            return cannot(
-                format!("the units differ: {} is in {a}, {} in {b}", base.label, set.label),
-                "compare values of one unit",
-            );
+        let (with, without) = if base.unit.is_some() { (base, set) } else { (set, base) };
+        match (&with.unit, &without.unit) {
+            (Some(a), Some(b)) if a != b => {
+                return cannot(
+                    format!("the units differ: {} is in {a}, {} in {b}", with.label, without.label),
+                    "compare values of one unit",
+                );
+            }
+            (Some(unit), None) => {
+                let (with, without) = (&with.label, &without.label);
+                return cannot(
+                    format!("{with} is in {unit}, {without} does not say its unit"),
+                    format!("--unit says it, if {without} is in {unit} too: none is converted"),
+                );
+            }
+            _ => {}
         }
         let summary = |s: &Set| matches!(s.data, Data::Summary { .. });
         if base.boots().is_some() != set.boots().is_some() {

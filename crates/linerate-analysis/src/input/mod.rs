@@ -8,15 +8,20 @@ mod records;
 mod stat;
 mod summary;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use linerate_model::clean::clean;
+use serde_json::Value;
 
 use crate::metric::Metric;
 use crate::set::{Boots, Data, Set};
 
 /// Fewest values of a set: two have a spread, but no interval worth printing.
 pub const FEWEST_VALUES: usize = 3;
+
+/// Newest format of any document that this version knows.
+const FORMAT: u64 = 1;
 
 /// Whether a value can be squared and added up without leaving the range of a double. No
 /// measurement is beyond it; a file with such a number is damaged.
@@ -129,8 +134,39 @@ pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>,
 ///
 /// # Errors
 /// A run that failed, or that has no such figure.
-pub fn figure(record: &serde_json::Value, metric: &Metric) -> Result<f64, InputError> {
+pub fn figure(record: &Value, metric: &Metric) -> Result<f64, InputError> {
     records::figure("the record", 1, record, metric)
+}
+
+/// Kinds of the doubts of a linerate record.
+pub fn doubts(record: &Value) -> impl Iterator<Item = &str> {
+    let doubts = record.get("doubts").and_then(Value::as_array);
+    doubts.into_iter().flatten().filter_map(|doubt| doubt.get("kind")?.as_str())
+}
+
+/// What is wrong with a document of a later version, as a sentence without a full stop.
+pub(crate) fn newer(document: &Value) -> Option<String> {
+    let format = document.get("format")?.as_u64().filter(|format| *format > FORMAT)?;
+    Some(format!("format {format} is newer than this version reads ({FORMAT})"))
+}
+
+/// How many runs have each doubt. Those that all have share a note: within one machine every run has some.
+fn doubted(runs: &[BTreeSet<&str>]) -> Vec<String> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for &kind in runs.iter().flatten() {
+        *counts.entry(kind).or_default() += 1;
+    }
+    let note = |count: usize, kinds: &str| {
+        let have = if count == 1 { "has" } else { "have" };
+        format!("{count} of {} runs {have} a doubt: {}", runs.len(), clean(kinds))
+    };
+    let (all, some): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(_, n)| *n == runs.len());
+    let mut notes: Vec<String> = some.into_iter().map(|(kind, count)| note(count, kind)).collect();
+    if !all.is_empty() {
+        let kinds: Vec<&str> = all.into_iter().map(|(kind, _)| kind).collect();
+        notes.push(note(runs.len(), &kinds.join("; ")));
+    }
+    notes
 }
 
 /// One run of a store, as far as a comparison needs it.
@@ -144,6 +180,8 @@ pub struct LabelledRun {
     pub value: f64,
     /// Of the figure.
     pub unit: Option<String>,
+    /// Kinds of the doubts of its record, and in words what the plan's values became.
+    pub doubts: Vec<String>,
 }
 
 /// Sets of runs that come with their labels and boots, in the order of `labels`; those without a
@@ -177,7 +215,9 @@ pub fn labelled(
             }
         };
         let values = own.iter().map(|r| r.value).collect();
-        let mut set = finish(file, values, first.unit.clone(), boots, options, Vec::new())
+        let doubts: Vec<BTreeSet<&str>> =
+            own.iter().map(|r| r.doubts.iter().map(String::as_str).collect()).collect();
+        let mut set = finish(file, values, first.unit.clone(), boots, options, doubted(&doubts))
             .map_err(|e| InputError { what: format!("{label}: {}", e.what), ..e })?;
         set.label.clone_from(label);
         sets.push(set);
@@ -325,12 +365,32 @@ mod tests {
             boot: Some(boot.to_owned()).filter(|b| !b.is_empty()),
             value: 1.0,
             unit: None,
+            doubts: Vec::new(),
         });
         let runs = [runs.clone(), runs].concat();
         let auto = ReadOptions::default();
         let sets = |options| labelled("s", &["l".into()], &runs, options);
         assert!(sets(&auto).is_err());
         assert_eq!(sets(&ignore).unwrap()[0].boots(), None);
+    }
+
+    #[test]
+    fn doubts_of_a_store_are_notes() {
+        let rounded = "dut: ring.rx was asked to be 500, the driver made it 512";
+        let doubts =
+            [&["shared-host", "host-busy"][..], &["shared-host"], &["shared-host", rounded]];
+        let runs = doubts.map(|doubts| LabelledRun {
+            label: "l".into(),
+            boot: None,
+            value: 1.0,
+            unit: None,
+            doubts: doubts.iter().map(|doubt| (*doubt).to_owned()).collect(),
+        });
+        let sets = labelled("s", &["l".into()], &runs, &ReadOptions::default()).unwrap();
+        let rounded = format!("1 of 3 runs has a doubt: {rounded}");
+        let (busy, all) =
+            ("1 of 3 runs has a doubt: host-busy", "3 of 3 runs have a doubt: shared-host");
+        assert_eq!(sets[0].notes, [rounded.as_str(), busy, all]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! linerate records (format 1; one, a list, or one a line) and iperf3 `-J` documents. Each is one
 //! run of the set. The boot of a record is that of both hosts together.
 
+use std::collections::{BTreeSet, HashMap};
+
 use linerate_model::clean::clean;
 use serde_json::Value;
 
-use super::{Boots, InputError, ReadOptions, Set, finish, in_range};
+use super::{Boots, InputError, ReadOptions, Set, doubted, doubts, finish, in_range, newer};
 use crate::metric::{DEFAULT, Metric, find, names};
 
 pub(super) fn read(
@@ -32,7 +34,8 @@ pub(super) fn read(
             other => runs.push(other),
         }
     }
-    let (mut values, mut boots, mut partial) = (Vec::new(), Vec::new(), 0);
+    let (mut values, mut boots, mut kinds, mut partial) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut seen = HashMap::new();
     for run in &runs {
         if run.get("event").is_some_and(|event| event != "end") {
             continue;
@@ -40,27 +43,23 @@ pub(super) fn read(
         let run = whole(run);
         let number = values.len() + 1;
         let value = figure(file, number, run, metric)?;
+        if let Some(id) = run.get("id").and_then(Value::as_str).filter(|id| !id.is_empty())
+            && let Some(first) = seen.insert(id, number)
+        {
+            let what = format!("record {number} is of the same run as record {first}: id {id}");
+            let hint = "a run counts once: take the copy, or the other end's record, out";
+            return Err(InputError::new(file, what).hint(hint));
+        }
         values.push(value);
+        kinds.push(doubts(run).collect::<BTreeSet<&str>>());
         partial += usize::from(run.get("status").and_then(Value::as_str) == Some("partial"));
         let id = |p: &str| run.pointer(p).and_then(Value::as_str);
         boots.push(id("/client/boot_id").map(|client| {
             id("/server/boot_id").map_or(client.to_owned(), |server| format!("{client}/{server}"))
         }));
     }
-    let known = boots.iter().flatten().count();
-    let boots = if known == boots.len() && known > 0 {
-        Some(Boots::of_labels(boots.into_iter().flatten(), true))
-    } else if known == 0 || !options.boots.are_of_file() {
-        None
-    } else {
-        let first = boots.iter().position(Option::is_none).unwrap_or(0) + 1;
-        return Err(InputError::new(
-            file,
-            format!("record {first} has no boot_id, {known} others have one"),
-        )
-        .hint("--boots none takes the runs as independent"));
-    };
-    let mut notes = Vec::new();
+    let boots = boots_of(file, boots, options)?;
+    let mut notes = doubted(&kinds);
     if partial > 0 {
         notes.push(format!("{partial} of the runs were cut short (status partial)"));
     }
@@ -74,6 +73,23 @@ pub(super) fn read(
         set.label = own.map_or(set.label, |own| clean(&own).into_owned());
         vec![set]
     })
+}
+
+/// The boots of all records, if they have any.
+fn boots_of(
+    file: &str,
+    boots: Vec<Option<String>>,
+    options: &ReadOptions,
+) -> Result<Option<Boots>, InputError> {
+    let known = boots.iter().flatten().count();
+    if known == 0 || !options.boots.are_of_file() {
+        return Ok(None);
+    }
+    let Some(first) = boots.iter().position(Option::is_none) else {
+        return Ok(Some(Boots::of_labels(boots.into_iter().flatten(), true)));
+    };
+    let what = format!("record {} has no boot_id, {known} others have one", first + 1);
+    Err(InputError::new(file, what).hint("--boots none takes the runs as independent"))
 }
 
 /// Of the lines that a running test prints, only the last holds the whole record.
@@ -91,6 +107,9 @@ pub(super) fn figure(
     metric: &Metric,
 ) -> Result<f64, InputError> {
     let fail = |what: String| InputError::new(file, format!("record {number}: {what}"));
+    if let Some(what) = newer(run) {
+        return Err(fail(what).hint("use a linerate as new as the one that wrote it"));
+    }
     let iperf3 = run.get("end").is_some() || run.get("start").is_some();
     if !iperf3 && run.get("totals").is_none() {
         return Err(fail("neither a linerate record nor an iperf3 -J document".into())
@@ -135,6 +154,43 @@ mod tests {
     }
 
     #[test]
+    fn doubts_are_counted_by_kind() {
+        let doubted = |kinds: &[&str]| {
+            let kinds: Vec<_> =
+                kinds.iter().map(|kind| serde_json::json!({ "kind": kind })).collect();
+            let doubts = format!("{{\"doubts\":{},", Value::from(kinds));
+            record(1e6, "a").replacen('{', &doubts, 1)
+        };
+        let notes = |runs: [&[&str]; 3]| {
+            let text: String = runs.into_iter().map(doubted).collect();
+            read("r.json", text.as_bytes(), &ReadOptions::default()).unwrap().remove(0).notes
+        };
+        assert_eq!(notes([&[], &[], &[]]), [""; 0]);
+        let busy = "3 of 3 runs have a doubt: host-busy";
+        assert_eq!(notes([&["host-busy"]; 3]), [busy]);
+        // One at each end is one run that has it; what is foreign steers no terminal.
+        let some = notes([&["host-busy", "host-busy"], &["rate-changed\u{1b}[2J"], &["host-busy"]]);
+        let one = "1 of 3 runs has a doubt: rate-changed[2J";
+        assert_eq!(some, ["2 of 3 runs have a doubt: host-busy", one]);
+        // What every test within a machine has is said in one note.
+        let all = notes([&["shared-host", "bytes-not-copied"]; 3]);
+        assert_eq!(all, ["3 of 3 runs have a doubt: bytes-not-copied; shared-host"]);
+    }
+
+    #[test]
+    fn a_run_counts_once() {
+        let named = |id: &str| record(1e6, "a").replacen('{', &format!("{{\"id\":{id},"), 1);
+        let text = |ids: [&str; 4]| ids.map(named).concat();
+        let sets = |ids| read("r.json", text(ids).as_bytes(), &ReadOptions::default());
+        let error = sets(["\"x\"", "\"y\"", "\"z\"", "\"y\""]).unwrap_err().to_string();
+        assert!(error.contains("record 4 is of the same run as record 2: id y"), "{error}");
+        // What has no name of its own is nobody's double.
+        for ids in [["\"\""; 4], ["null"; 4], ["1"; 4], ["\"x\"", "null", "\"y\"", "\"\""]] {
+            assert_eq!(sets(ids).unwrap()[0].values().len(), 4, "{ids:?}");
+        }
+    }
+
+    #[test]
     fn iperf3_documents() {
         let one = r#"{"start":{},"end":{"sum_received":{"bits_per_second":5e8},"sum":{"jitter_ms":0.5}}}"#;
         let set =
@@ -157,9 +213,11 @@ mod tests {
     fn what_is_no_run_is_named() {
         let options = ReadOptions::default();
         let mixed = format!("{}{}", record(1.0, "a"), record(1.0, "a").replace("boot_id", "x"));
+        let newer = record(1.0, "a") + &record(1.0, "a").replace("\"format\":1", "\"format\":2");
         let nope = ReadOptions { metric: Some("speed".into()), ..options.clone() };
         for (text, options, want) in [
             ("{\"a\":1}", &options, "record 1: neither"),
+            (newer.as_str(), &options, "record 2: format 2 is newer than this version reads (1)"),
             (
                 "{\"start\":{},\"end\":{},\"error\":\"unable to connect\"}",
                 &options,

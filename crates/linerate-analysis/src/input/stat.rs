@@ -181,7 +181,7 @@ impl Reader<'_> {
 
     fn comment(&mut self, number: usize, text: &str) -> Result<(), InputError> {
         if let Some(unit) = text.strip_prefix("unit:") {
-            self.stated = Some(unit.trim().to_owned());
+            self.stated = Some(unit.trim().to_owned()).filter(|unit| !unit.is_empty());
         }
         if !self.started {
             let words: Vec<&str> = Fields::of(text).collect();

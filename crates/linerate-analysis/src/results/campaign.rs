@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::record::RunRecord;
-use linerate_stats::offline::nested::FEWEST_BOOTS;
 
 use super::{SetOfRuns, SetRun, SetsOfRuns};
 
@@ -68,13 +67,11 @@ impl CampaignNotes {
     }
 }
 
-/// Whether runs are those of a campaign that reboots nothing and met fewer boots than a comparison of boots
-/// takes: then the runs themselves are compared.
+/// Whether runs are those of a campaign that reboots nothing, all of one boot as far as is known: then the runs
+/// themselves are compared. With a second boot, what differs may be that of the boots.
 pub fn within_a_boot<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> bool {
     let boots: BTreeSet<&str> = runs.clone().filter_map(|run| run.boot_id.as_deref()).collect();
-    runs.clone().next().is_some()
-        && runs.into_iter().all(|run| run.boot == 0)
-        && boots.len() < FEWEST_BOOTS
+    runs.clone().next().is_some() && runs.into_iter().all(|run| run.boot == 0) && boots.len() <= 1
 }
 
 fn run(run: &StoredRun, all: &[&StoredRun], within_a_boot: bool) -> SetRun {
@@ -123,6 +120,8 @@ fn note(event: Event) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::{NoVerdict, Options, compare};
+    use crate::runs::comparable;
 
     fn run(setting: &str, boot: u32, slot: u32, state: RunState, warmup: bool) -> StoredRun {
         StoredRun {
@@ -201,16 +200,31 @@ mod tests {
             };
             (1..).zip(boots).map(one).collect::<Vec<_>>()
         };
-        for (boots, within) in [(["x"; 4], true), (["x", "x", "y", "y"], true)] {
+        let sets = reported(runs(["x"; 4]), &["a"], Some("a"));
+        assert!(sets.within_a_boot && sets.sets[0].runs.iter().all(|r| r.boot.is_none()));
+        // Somebody rebooted it.
+        for boots in [["x", "x", "y", "y"], ["x", "y", "z", "z"]] {
             let sets = reported(runs(boots), &["a"], Some("a"));
-            assert_eq!(sets.within_a_boot, within);
-            assert!(sets.sets[0].runs.iter().all(|r| r.boot.is_none()), "{boots:?}");
+            let known = sets.sets[0].runs.iter().all(|r| r.boot.is_some());
+            assert!(!sets.within_a_boot && known, "{boots:?}");
         }
-        // Somebody rebooted it often enough to compare boots.
-        let sets = reported(runs(["x", "y", "z", "z"]), &["a"], Some("a"));
-        assert!(!sets.within_a_boot && sets.sets[0].runs.iter().all(|r| r.boot.is_some()));
         let planned = run("a", 1, 1, RunState::Counted, false);
         assert!(!within_a_boot([&planned].into_iter()));
+    }
+
+    /// A power cut between two settings: what differs may be the boots.
+    #[test]
+    fn settings_that_ran_on_a_boot_each_have_no_verdict() {
+        let one = |(slot, (setting, boot)): (u32, (&str, &str))| StoredRun {
+            boot_id: Some(boot.into()),
+            ..run(setting, 0, slot, RunState::Counted, false)
+        };
+        let all = [("a", "x"); 3].into_iter().chain([("b", "y"); 3]);
+        let given = reported((1..).zip(all).map(one).collect(), &["a", "b"], Some("a"));
+        let (sets, short) = comparable(given.paired, &given.by_unit()[0]);
+        assert_eq!((sets.len(), short.len()), (2, 0));
+        let compared = compare(&sets, &Options::default()).unwrap().comparisons.remove(0);
+        assert_eq!((compared.verdict, compared.no_verdict), (None, Some(NoVerdict::FewBoots)));
     }
 
     #[test]

@@ -10,11 +10,8 @@ use serde_json::Value;
 use super::campaign::CampaignNotes;
 use super::{Input, InputError, Item, What, iperf3, plain};
 use crate::compare::{self, Adjust, Analysis, Margin, Options};
-use crate::input::FEWEST_VALUES;
+use crate::input::{FEWEST_VALUES, newer};
 use crate::set::{Boots, Data, Set};
-
-/// Newest format of any document that this version knows.
-const FORMAT: u64 = 1;
 
 pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
     let before = (input.results(), input.damaged.len());
@@ -138,8 +135,7 @@ impl Reader<'_> {
         if let Some(event) = text("event") {
             return self.event(line, &event, value);
         }
-        if let Some(format) = value.get("format").and_then(Value::as_u64).filter(|f| *f > FORMAT) {
-            let what = format!("format {format} is newer than this version reads ({FORMAT})");
+        if let Some(what) = newer(&value) {
             return self.damage(Some(line), what);
         }
         // Runs of a store, as `campaign export --format json-lines` has them.
@@ -402,7 +398,10 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
                 }
             }
         };
-        sets.push(Set { label, unit: unit.clone(), data, notes: Vec::new() });
+        // What was known of its runs alone, such as their doubts; all else is noticed again.
+        let flags = set["flags"].as_array().into_iter().flatten().filter(|f| f["kind"] == "note");
+        let notes = flags.filter_map(|f| f["text"].as_str().map(str::to_owned)).collect();
+        sets.push(Set { label, unit: unit.clone(), data, notes });
     }
     let margin = document["margin"].as_str().unwrap_or("1 %");
     let amount: f64 = margin
@@ -509,6 +508,16 @@ mod tests {
             assert!(input.items.is_empty(), "{text}");
             assert!(said(&input)[0].contains(want), "{text}: {:?}", said(&input));
         }
+    }
+
+    #[test]
+    fn a_comparison_keeps_what_was_noted_of_its_runs() {
+        let input = read_all(
+            r#"{"kind":"compare","sets":[{"label":"a","values":[1,2,3],"flags":[
+            {"kind":"drift","text":"d"},{"kind":"note","text":"3 of 3 runs have a doubt: host-busy"}]}]}"#,
+        );
+        let What::Compare(read) = &input.items[0].what else { panic!("{:?}", said(&input)) };
+        assert_eq!(read.sets[0].set.notes, ["3 of 3 runs have a doubt: host-busy"]);
     }
 
     #[test]

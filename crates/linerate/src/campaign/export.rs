@@ -29,6 +29,8 @@ pub struct Recorded {
     pub labels: Vec<String>,
     /// In the order of the design.
     pub runs: Vec<StoredRun>,
+    /// Which settings have fewer runs than their design, in sentences.
+    pub missing: Vec<String>,
 }
 
 impl Recorded {
@@ -49,7 +51,15 @@ pub fn recorded(path: &Path) -> Result<Recorded, ErrorRecord> {
     let mut labels: Vec<String> = read.plan.settings.iter().map(|s| s.name.clone()).collect();
     let baseline = labels.remove(read.plan.baseline);
     labels.insert(0, baseline);
-    Ok(Recorded { read, labels, runs })
+    let slots = reader.slots().map_err(store_error)?;
+    let lacks = |label: &String| {
+        let planned = slots.iter().filter(|s| s.setting == *label && !s.warmup).count();
+        let counted = runs.iter().filter(|r| r.setting == *label).count();
+        let words = || format!("{label} has {counted} of the {planned} runs of its design.");
+        (counted < planned).then(words)
+    };
+    let missing = labels.iter().filter_map(lacks).collect();
+    Ok(Recorded { read, labels, runs, missing })
 }
 
 /// The figure of a run: the plan's own, or that of a metric.
@@ -100,7 +110,11 @@ pub fn labelled(
             };
             let boot = run.boot_id.clone().filter(|_| !within_a_boot);
             let label = run.setting.clone();
-            Ok(LabelledRun { label, boot, value: figure(run, wanted)?, unit })
+            let record = run.record.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            let record: serde_json::Value = record.unwrap_or_default();
+            let kinds = input::doubts(&record).map(str::to_owned);
+            let doubts = kinds.chain(run.doubts.iter().cloned()).collect();
+            Ok(LabelledRun { label, boot, value: figure(run, wanted)?, unit, doubts })
         })
         .collect()
 }

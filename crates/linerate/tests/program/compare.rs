@@ -206,6 +206,12 @@ fn records_and_iperf3_documents() {
     fs::write(folder.join("i.json"), iperf3.repeat(3)).unwrap();
     let shown = text(&folder, &["i.json", "--metric", "loss"]);
     assert!(shown.contains("nothing to compare it with"), "{shown}");
+    let busy = "{\"doubts\":[{\"kind\":\"host-busy\",\"text\":\"t\"}],";
+    fs::write(folder.join("d.json"), record(1.0, "a").replacen('{', busy, 1).repeat(3)).unwrap();
+    let shown = text(&folder, &["d.json"]);
+    assert!(shown.contains("d: 3 of 3 runs have a doubt: host-busy"), "{shown}");
+    let view = json(&folder, &["d.json"]);
+    assert_eq!(view["sets"][0]["flags"][0]["text"], "3 of 3 runs have a doubt: host-busy");
 }
 
 #[test]
@@ -251,6 +257,14 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
     write("boot.stat", "1 a\n2 a\n3\n4 b\n");
     write("store.db", "SQLite format 3\0 and more");
     write("same.stat", "5\n5\n5\n");
+    let record = |id: u32, format: u32| {
+        format!(
+            "{{\"format\":{format},\"id\":\"{id}\",\"totals\":{{\"receiver\":{{\"bits_per_second\":1e8}}}}}}\n"
+        )
+    };
+    write("rates.jsonl", &[record(1, 1), record(2, 1), record(3, 1)].concat());
+    write("twice.json", &[record(1, 1), record(2, 1), record(1, 1)].concat());
+    write("newer.json", &[record(1, 1), record(2, 1), record(3, 2)].concat());
     for (args, code, want) in [
         (&["none.stat"][..], 1, "cannot read none.stat"),
         (&["two.stat"], 1, "two.stat: only 2 values; at least 3 are needed"),
@@ -262,6 +276,15 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
             "mixed.stat, line 2, column 1: the unit is `Gbit/s`, above it is `Mbit/s`",
         ),
         (&["mbit.stat", "gbit.stat"], 1, "the units differ: mbit is in Mbit/s, gbit in Gbit/s"),
+        (&["rates.jsonl", "good.stat"], 1, "rates is in bit/s, good does not say its unit"),
+        (&["good.stat", "mbit.stat"], 1, "mbit is in Mbit/s, good does not say its unit"),
+        (
+            &["mbit.stat", "gbit.stat", "--unit", "Mbit/s"],
+            1,
+            "gbit is in Gbit/s, not in Mbit/s as --unit says",
+        ),
+        (&["twice.json"], 1, "twice.json: record 3 is of the same run as record 1: id 1"),
+        (&["newer.json"], 1, "newer.json: record 3: format 2 is newer than this version reads"),
         (&["boot.stat", "--boots", "2"], 1, "boot.stat, line 3, column 2: the boot is missing"),
         (&["store.db"], 1, "cannot use the campaign's store"),
         (&["good.stat", "--level", "100"], 2, "`100` is not a level"),
@@ -280,6 +303,12 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
     let shown = text(&folder, &["same.stat", "same.stat"]);
     assert!(shown.contains("all 3 values are 5"), "{shown}");
     assert!(shown.contains("No verdict"), "{shown}");
+    // As `campaign export` writes them, and where --unit says what a file does not.
+    assert_eq!(json(&folder, &["good.stat", "same.stat"])["unit"], Value::Null);
+    let named = json(&folder, &["good.stat", "mbit.stat", "--unit", "Mbit/s"]);
+    assert_eq!(named["unit"], "Mbit/s");
+    // One file as two settings is compared; only within a set it would count twice.
+    assert_eq!(json(&folder, &["rates.jsonl", "rates.jsonl"])["unit"], "bit/s");
 }
 
 /// The page in a real browser: it must draw something in both themes, and the two must differ.

@@ -70,8 +70,13 @@ fn a_record_is_kept_beside_what_is_shown() {
         .map(|label| {
             let set = folder.file(&format!("set-{label}.json"));
             let source = if *label == "before" { folder.file("udp.json") } else { file.clone() };
-            let record = std::fs::read_to_string(source).expect("a record");
-            std::fs::write(&set, record.repeat(4)).expect("a set");
+            let mut record = read(&source);
+            // Four runs, so four ids.
+            let runs = (0..4).map(|run| {
+                record["id"] = format!("run-{run}").into();
+                record.to_string()
+            });
+            std::fs::write(&set, runs.collect::<String>()).expect("a set");
             set
         })
         .collect();

@@ -60,15 +60,21 @@ fn run(slot: u32, (setting, boot, value, unit): Cell<'_>) -> StoredRun {
 }
 
 fn store(folder: &Path, plan: &str, cells: &[Cell<'_>]) {
-    let slot = |(index, cell): (u32, &Cell<'_>)| Slot {
-        index,
-        boot: cell.1,
+    let runs: Vec<StoredRun> = (0..).zip(cells).map(|(slot, cell)| run(slot, *cell)).collect();
+    filled(folder, plan, &runs, &runs);
+}
+
+/// A store with a slot for each that was planned, and with these runs.
+fn filled(folder: &Path, plan: &str, planned: &[StoredRun], runs: &[StoredRun]) {
+    let slot = |run: &StoredRun| Slot {
+        index: run.slot,
+        boot: run.boot,
         block: 1,
-        setting: cell.0.into(),
+        setting: run.setting.clone(),
         warmup: false,
-        number: index + 1,
+        number: run.number,
     };
-    let slots: Vec<Slot> = (0..).zip(cells).map(slot).collect();
+    let slots: Vec<Slot> = planned.iter().map(slot).collect();
     let meta = Meta {
         name: "stored".into(),
         plan: plan.into(),
@@ -80,10 +86,10 @@ fn store(folder: &Path, plan: &str, cells: &[Cell<'_>]) {
     let mut campaign = Campaign::create(&folder.join("c.db"), &meta, &slots).unwrap();
     let began = Event::Opened { version: "0.1.0".into(), host: "lab".into(), boot_id: None };
     campaign.keep("2026-11-22T10:00:00Z", &began).unwrap();
-    for (index, cell) in (0..).zip(cells) {
+    for run in runs {
         let ended =
-            Event::RunEnded { slot: index, attempt: 1, extra: false, state: RunState::Counted };
-        campaign.keep_run("2026-11-22T10:00:01Z", &run(index, *cell), &ended).unwrap();
+            Event::RunEnded { slot: run.slot, attempt: 1, extra: false, state: RunState::Counted };
+        campaign.keep_run("2026-11-22T10:00:01Z", run, &ended).unwrap();
     }
 }
 
@@ -207,6 +213,33 @@ fn one_boot_tells_the_difference_within_it() {
     assert!(compared["comparisons"][0]["verdict"].is_null(), "{compared:#}");
     let text = good(&folder, &["report", "c.db", "--format", "md"]);
     assert!(text.contains("Within these boots b is 10"), "{text}");
+}
+
+/// A plan that reboots nothing, a power cut after its first setting, a run that was given up, and doubts.
+#[test]
+fn what_may_have_spoilt_a_comparison_is_told() {
+    let folder = scratch("unasked");
+    let plan = "name = \"u\"\n[settings.a]\ntest = \"tcp\"\n[settings.b]\ntest = \"udp\"\n";
+    let cells = cells(&[("a", 1e9, "bit/s"), ("b", 0.9e9, "bit/s")]);
+    let mut planned: Vec<StoredRun> =
+        (0..).zip(cells).map(|(slot, cell)| run(slot, cell)).collect();
+    for run in &mut planned {
+        run.boot = 0;
+        run.boot_id = Some(format!("{}0000000-boot", run.setting));
+        if run.setting == "b" {
+            run.record = Some(r#"{"doubts":[{"kind":"host-busy","text":"t"}]}"#.into());
+        }
+    }
+    planned[0].doubts = vec!["dut: ring.rx became 512".into()];
+    let (_, runs) = planned.split_last().unwrap();
+    filled(&folder, plan, &planned, runs);
+    let compared = agree(&folder);
+    assert!(compared["comparisons"][0]["verdict"].is_null(), "{compared:#}");
+    let flag = |set: usize| compared["sets"][set]["flags"][0]["text"].clone();
+    assert_eq!(flag(0), "1 of 9 runs has a doubt: dut: ring.rx became 512");
+    assert_eq!(flag(1), "8 of 8 runs have a doubt: host-busy");
+    assert_eq!(compared["notes"][0], "b has 8 of the 9 runs of its design.");
+    assert!(!compared.to_string().contains("reboots nothing"), "{compared:#}");
 }
 
 /// Changes one byte of a text in a file.
