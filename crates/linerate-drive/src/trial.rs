@@ -6,7 +6,8 @@ use linerate_ask::trial::interval;
 use linerate_experiment::trial::{Outcome, Trial};
 use linerate_model::plan::{Direction, End, Traffic, Way};
 use linerate_model::record::{
-    DoubtKind, ErrorKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status, TestEnd,
+    Doubt, DoubtKind, ErrorKind, ErrorRecord, ReceiverFigures, RunRecord, SenderFigures, Status,
+    TestEnd,
 };
 use linerate_model::units::{DatagramSize, Rate};
 use linerate_runner::client::Request;
@@ -148,15 +149,25 @@ pub fn outcome(record: &RunRecord, trial: &Trial, took_s: f64) -> Outcome {
         intervals_bps: interval_figures.map(|r| r.bits_per_second).collect(),
         took_s,
         invalid: fault(record, trial, sender),
+        void: record.status == Status::Invalid || voids(record).is_some(),
     }
 }
 
-/// Why the trial says nothing of the path: its own counts contradict each other, or other work on
-/// the sender's host kept it from sending what was asked.
+/// The doubt for which a run must be repeated: it was not the test that was asked for from its begin to its end.
+pub fn voids(record: &RunRecord) -> Option<&Doubt> {
+    use DoubtKind::{LinkLost, RateChanged, Stopped};
+    record.doubts.iter().find(|doubt| matches!(doubt.kind, Stopped | LinkLost | RateChanged))
+}
+
+/// Why the trial says nothing of the path: its own counts contradict each other, it was no whole test, or other
+/// work on the sender's host kept it from sending what was asked.
 fn fault(record: &RunRecord, trial: &Trial, sender: &SenderFigures) -> Option<String> {
     if record.status == Status::Invalid {
         let why = record.error.as_ref().map_or("no reason given", |e| &e.why);
         return Some(format!("the counts contradict each other: {why}"));
+    }
+    if let Some(doubt) = voids(record) {
+        return Some(doubt.text.clone());
     }
     let asked = trial.rate?.bits_per_second() as f64;
     let thread = sender.cpu.as_ref().map_or(0.0, |cpu| cpu.thread_percent);
@@ -179,7 +190,7 @@ fn fault(record: &RunRecord, trial: &Trial, sender: &SenderFigures) -> Option<St
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::record::{CpuFigures, Doubt};
+    use linerate_model::record::CpuFigures;
     use linerate_model::units::{BitRate, Nanos};
     use linerate_testkit::records;
 
@@ -276,5 +287,18 @@ mod tests {
         full.totals.sender.as_mut().unwrap().cpu =
             Some(CpuFigures { thread_percent: 99.0, ..CpuFigures::default() });
         assert_eq!(fault(&full, Some(80)), None, "its own work filled the core");
+        // Whatever was sent: the link was down for a part of it.
+        let mut cut = record(10_000, 9_000);
+        cut.doubts.push(Doubt::new(DoubtKind::LinkLost, "no carrier for 0.4 s"));
+        assert_eq!(cut.status, Status::Complete);
+        assert_eq!(fault(&cut, Some(80)).as_deref(), Some("no carrier for 0.4 s"));
+        assert!(fault(&cut, None).is_some() && outcome(&cut, &trial(None), 1.0).void);
+        for kind in [DoubtKind::Stopped, DoubtKind::RateChanged] {
+            cut.doubts[0].kind = kind;
+            assert!(fault(&cut, Some(80)).is_some());
+        }
+        cut.doubts[0].kind = DoubtKind::TimerLate;
+        assert_eq!(fault(&cut, Some(80)), None);
+        assert!(!outcome(&cut, &trial(Some(80)), 1.0).void);
     }
 }

@@ -57,6 +57,7 @@ fn outcome(trial: &Trial, capacity: f64, sender: f64) -> Outcome {
         intervals_bps: vec![received],
         took_s: time_s + 0.5,
         invalid: None,
+        void: false,
     }
 }
 
@@ -157,6 +158,17 @@ fn without_a_largest_rate_the_sender_gives_it() {
     let goal = &search.goals()[0];
     assert!((goal.lower_bps.unwrap() / 90e6 - 1.0).abs() < 0.01, "{goal:?}");
     assert!(irregular(&search).contains("generator-limited"));
+    // A first trial that does not know what it sent gives none.
+    let mut search = Search::new(Settings { max: None, ..settings(&["pdr"]) });
+    let mut made = 0;
+    run(&mut search, |t| {
+        made += 1;
+        if made > 1 {
+            return outcome(t, 40e6, 900e6);
+        }
+        Outcome { invalid: Some("contradiction".into()), void: true, ..outcome(t, 1e12, 10e6) }
+    });
+    assert_eq!(search.max_bps(), Some(1.8e9));
 }
 
 #[test]
@@ -169,6 +181,18 @@ fn limits_at_an_end_of_the_range_are_said() {
     run(&mut search, |t| outcome(t, 10.0, 1e12));
     assert!(irregular(&search).contains("upper bound only"), "{}", irregular(&search));
     assert_eq!(search.goals()[0].lower_bps, None);
+}
+
+#[test]
+fn an_interval_at_an_end_of_the_range_is_none() {
+    for (capacity, end) in [(1e12, "the largest load"), (10.0, "the least load")] {
+        let mut search = Search::new(Settings { ci: Some(0.02), ..settings(&["pdr"]) });
+        assert_eq!(run(&mut search, |t| outcome(t, capacity, 1e12)), Ending::Settled);
+        let goal = &search.goals()[0];
+        assert!(!goal.settled && goal.knee_bps.is_none(), "{goal:?}");
+        assert!(irregular(&search).contains(end), "{}", irregular(&search));
+        assert!(search.made().len() < 30, "{}", search.made().len());
+    }
 }
 
 #[test]
@@ -382,7 +406,8 @@ fn a_search_that_was_cut_short_is_in_no_mean() {
         }
         search
     };
-    let needed = all(None).seconds();
+    let whole = all(None);
+    let needed = whole.seconds();
     let search = all(Some(Nanos(((needed - 5.0) * 1e9) as u64)));
     assert!(matches!(search.next(), Next::Done(Ending::OutOfTime)));
     let each = search.each();
@@ -406,6 +431,32 @@ fn a_search_that_was_cut_short_is_in_no_mean() {
     assert!(goal.settled && because.starts_with(&format!("search {at}: ")), "{because}");
     let upper = linerate_model::units::si(goal.upper_bps.unwrap(), "bit/s");
     assert!(because.contains(&upper), "{because}");
+    // What the first four leave is less than a trial: there is no fifth.
+    let most = whole.each()[..4].iter().map(|search| search.seconds).sum::<f64>() + 1.0;
+    let search = all(Some(Nanos((most * 1e9) as u64)));
+    assert!(matches!(search.next(), Next::Done(Ending::OutOfTime)));
+    assert!(search.each().len() == 4 && search.seconds() <= most, "{} s", search.seconds());
+}
+
+#[test]
+fn a_limit_beyond_the_range_is_in_no_mean() {
+    let all = |capacity: f64| {
+        let mut search = Repeated::new(settings(&["quick"]), 3);
+        while let Next::Run { trial, .. } = search.next() {
+            search.take(outcome(&trial, capacity, 1e12));
+        }
+        search.goals()[0].clone()
+    };
+    let goal = all(1e12);
+    let repeated = goal.repeated.unwrap();
+    assert_eq!((repeated.finished, repeated.searches), (3, 0));
+    assert_eq!((repeated.mean_bps, repeated.low_bps, repeated.high_bps), (None, None, None));
+    assert_eq!((goal.lower_bps, goal.upper_bps), (Some(1e9), None));
+    // Searches that agree know the limit no better than each of them does.
+    let repeated = all(40e6).repeated.unwrap();
+    assert_eq!(repeated.searches, 3);
+    let ratio = repeated.high_bps.unwrap() / repeated.low_bps.unwrap();
+    assert!((1.004..1.006).contains(&ratio), "{repeated:?}");
 }
 
 fn head(settings: &Settings) -> Head {

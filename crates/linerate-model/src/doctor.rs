@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
-use crate::record::{ErrorRecord, ProgramFacts, TestEnd};
+use crate::record::{Doubt, ErrorRecord, ProgramFacts, TestEnd};
 use crate::setting::Setting;
 
 pub use self::facts::*;
@@ -142,6 +142,9 @@ pub struct Proof {
     pub gain_percent: Option<Gain>,
     /// The answer in words.
     pub words: String,
+    /// Doubts of its runs, each wording once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// What was not put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,

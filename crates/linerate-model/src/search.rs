@@ -102,11 +102,12 @@ pub struct GoalRecord {
     /// Their time, with set-up and drain.
     pub seconds: f64,
     /// Whether both bounds are settled and no farther apart than `width` (with `--ci`: whether the
-    /// interval is as narrow as asked).
+    /// interval is as narrow as asked and reaches no end of the range).
     pub settled: bool,
     /// What did not go by the book, in words; null if all did.
     pub irregular: Option<String>,
-    /// The load that fails half of its trials, with its interval (`--ci`).
+    /// The load that fails half of its trials, with its interval (`--ci`); absent where that reaches an end of the
+    /// range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee_bps: Option<KneeRecord>,
     /// The trials at the lower bound.
@@ -179,12 +180,12 @@ pub struct RepeatedRecord {
     pub asked: u64,
     /// Of those: came to their end.
     pub finished: u64,
-    /// Of those: settled this goal, with a lower bound (with `--ci`: with an interval as narrow as
+    /// Of those: settled this goal, with a bound on both sides (with `--ci`: with an interval as narrow as
     /// asked). Only these are in the mean.
     pub searches: u64,
     /// Geometric mean of their lower bounds (with `--ci`: of their knees); absent without any.
     pub mean_bps: Option<f64>,
-    /// Lower end of the 95 % interval: t on the logarithm, one value a search.
+    /// Lower end of the 95 % interval: t on the logarithm, one value a search, and no narrower than the goal's width.
     pub low_bps: Option<f64>,
     /// Upper end.
     pub high_bps: Option<f64>,

@@ -59,6 +59,10 @@ pub struct Outcome {
     pub intervals_bps: Vec<f64>,
     /// Wall time that the trial took, set-up and drain included, seconds.
     pub took_s: f64,
-    /// Why the trial says nothing about the path (generator at fault, invalid record), if so.
+    /// Why the trial says nothing about the path (generator at fault, run cut into, invalid record), if so.
     pub invalid: Option<String>,
+    /// Whether not even what was sent counts then: the counts contradict each other, or the test did not run as asked
+    /// from its begin to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub void: bool,
 }

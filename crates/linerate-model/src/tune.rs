@@ -60,8 +60,8 @@ pub struct TuneDocument {
     pub default_mean: Option<f64>,
     /// The mean of the candidate in those pairs.
     pub best_mean: Option<f64>,
-    /// Whether another setting than the default is recommended: its gain's interval lies above 0, and its high end is no
-    /// less than the width.
+    /// Whether another setting than the default is recommended: its gain's interval lies above 0, its high end is no
+    /// less than the width, and it gave a figure in each fresh pair in which the default did.
     pub recommended: bool,
     /// Why it ended.
     pub reason: Reason,

@@ -276,6 +276,7 @@ mod tests {
             verdict: Some("different".into()),
             gain_percent: Some(Gain { mean: 18.0, low: 12.0, high: 24.0 }),
             words: "worth 18 % (12 to 24)".into(),
+            doubts: vec![],
             left: vec![],
             error: None,
         });

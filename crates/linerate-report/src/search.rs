@@ -47,7 +47,7 @@ pub fn end(document: &SearchDocument, layout: Layout) -> String {
             };
             let (asked, finished, bound) = (repeated.asked, repeated.finished, repeated.searches);
             let counts = format!(
-                "of {asked} searches {finished} came to their end, {bound} with a settled bound"
+                "of {asked} searches {finished} came to their end, {bound} with the limit within the range"
             );
             let text = match repeated.mean_bps {
                 Some(mean) => {

@@ -7,15 +7,16 @@ use linerate_analysis::set::{Data, Set};
 use linerate_ask::doctor::DoctorArgs;
 use linerate_ask::target::Found;
 use linerate_ask::usage;
+use linerate_experiment::doubts;
 use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
 use linerate_model::plan::Direction;
-use linerate_model::record::{ErrorKind, ErrorRecord, Status, TestEnd};
+use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, Status, TestEnd};
 use linerate_model::setting::Setting;
 use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 use linerate_runner::client::Request;
 
 use super::TakeOver;
-use crate::Env;
+use crate::{Env, trial};
 
 /// Smallest change that matters, as a share.
 const MARGIN: f64 = 0.02;
@@ -38,7 +39,7 @@ pub(super) fn prove(
     let device = document.here.host.nic.as_ref().map(|nic| DeviceChoice::Named(nic.name.clone()));
     let device = device.filter(|_| setting.name.of_device());
     let mut host = take_over()?;
-    let mut runs = Runs { without: Vec::new(), with: Vec::new() };
+    let mut runs = Runs::default();
     let done =
         turns(args.pairs, host.as_mut(), device.as_ref(), &setting, &request, &mut runs, env);
     let left = match host.restore() {
@@ -143,9 +144,12 @@ fn of_datagrams(id: &str) -> bool {
     id.starts_with("offload.udp")
 }
 
+#[derive(Default)]
 struct Runs {
     without: Vec<f64>,
     with: Vec<f64>,
+    /// Of each run.
+    doubts: Vec<Vec<Doubt>>,
 }
 
 /// Pairs of runs, each pair the other way round than the one before, so that what drifts is in both alike.
@@ -158,6 +162,8 @@ fn turns(
     runs: &mut Runs,
     env: &mut Env<'_>,
 ) -> Result<(), ErrorRecord> {
+    // The first run finds everything cold: it counts in neither.
+    run(request, env)?;
     for pair in 0..pairs {
         let mut figures = [0.0; 2];
         for with in if pair % 2 == 0 { [false, true] } else { [true, false] } {
@@ -166,7 +172,9 @@ fn turns(
             } else if let Some(error) = not_back(&host.restore()?.left()) {
                 return Err(error);
             }
-            figures[usize::from(with)] = run(request, env)?;
+            let (figure, doubts) = run(request, env)?;
+            figures[usize::from(with)] = figure;
+            runs.doubts.push(doubts);
             if with {
                 still(host, device, setting)?;
             }
@@ -178,18 +186,25 @@ fn turns(
     Ok(())
 }
 
-fn run(request: &Request, env: &mut Env<'_>) -> Result<f64, ErrorRecord> {
-    let record = env.executor.run(request, env.watcher, &env.stop);
+/// The rate received in a run, and its doubts. What was no whole test is run again once.
+fn run(request: &Request, env: &mut Env<'_>) -> Result<(f64, Vec<Doubt>), ErrorRecord> {
+    let mut record = env.executor.run(request, env.watcher, &env.stop);
+    if record.status == Status::Complete && trial::voids(&record).is_some() {
+        record = env.executor.run(request, env.watcher, &env.stop);
+    }
+    let unable = |why: &str, hints: &[&str]| {
+        ErrorRecord::new(ErrorKind::Unable, "cannot compare a run", why, hints)
+    };
+    if record.status == Status::Complete
+        && let Some(doubt) = trial::voids(&record)
+    {
+        return Err(unable(&doubt.text, &[doubt.kind.advice()]));
+    }
     match (record.status, record.error) {
         (Status::Complete, _) => {
-            record.summary.and_then(|summary| summary.received_bps).ok_or_else(|| {
-                ErrorRecord::new(
-                    ErrorKind::Unable,
-                    "cannot compare a run",
-                    "it has no received rate",
-                    &[],
-                )
-            })
+            let received = record.summary.and_then(|summary| summary.received_bps);
+            let figure = received.ok_or_else(|| unable("it has no received rate", &[]))?;
+            Ok((figure, record.doubts))
         }
         (_, Some(error)) => Err(error),
         (..) => Err(ErrorRecord::new(ErrorKind::Unable, "a run failed", "it gave no reason", &[])),
@@ -208,9 +223,19 @@ fn judged(id: &str, setting: Setting, runs: Runs) -> Proof {
         verdict: None,
         gain_percent: None,
         words: "too few runs were made to say".to_owned(),
+        doubts: doubts::summed(runs.doubts.iter().map(Vec::as_slice)),
         left: Vec::new(),
         error: None,
     };
+    compared(&mut proof);
+    for doubt in &proof.doubts {
+        proof.words.push_str(&format!("; doubt: {}", doubt.text));
+    }
+    proof
+}
+
+/// Fills in what the runs show, as far as there are enough of them.
+fn compared(proof: &mut Proof) {
     let set = |label: &str, values: &[f64]| Set {
         label: label.to_owned(),
         unit: Some("bit/s".to_owned()),
@@ -218,12 +243,12 @@ fn judged(id: &str, setting: Setting, runs: Runs) -> Proof {
         notes: Vec::new(),
     };
     if proof.without.len() < 3 {
-        return proof;
+        return;
     }
     let sets = [set("without", &proof.without), set("with", &proof.with)];
     let options = Options { margin: Margin::Relative(MARGIN), paired: true, ..Options::default() };
-    let Ok(analysis) = compare::compare(&sets, &options) else { return proof };
-    let Some(comparison) = analysis.comparisons.first() else { return proof };
+    let Ok(analysis) = compare::compare(&sets, &options) else { return };
+    let Some(comparison) = analysis.comparisons.first() else { return };
     let base = proof.without.iter().sum::<f64>() / proof.without.len() as f64;
     let percent = |difference: f64| difference / base * 100.0;
     proof.gain_percent = match (comparison.difference, &comparison.ci) {
@@ -234,7 +259,6 @@ fn judged(id: &str, setting: Setting, runs: Runs) -> Proof {
     };
     proof.verdict = comparison.verdict.map(|verdict| verdict.name().to_owned());
     proof.words = words(comparison.verdict, proof.gain_percent, proof.without.len());
-    proof
 }
 
 fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
@@ -258,13 +282,107 @@ fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::setting::SettingValue;
+    use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
+    use linerate_model::record::{DoubtKind, RunRecord, Summary};
+    use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingValue};
+    use linerate_runner::agent::{Reply, Request as Ask};
+    use linerate_runner::client::Target;
+    use linerate_runner::signals::Stop;
+    use linerate_session::observer::Observer;
+    use linerate_testkit::records;
 
     use super::*;
+    use crate::{Executor, SystemClock};
+
+    /// A host whose runs all have this doubt, and how many there were.
+    struct Doubtful(DoubtKind, u32);
+
+    impl Executor for Doubtful {
+        fn run(&mut self, _: &Request, _: &mut dyn Observer, _: &Stop) -> RunRecord {
+            self.1 += 1;
+            let received_bps = Some(1e9 + 1e6 * f64::from(self.1 % 3));
+            RunRecord {
+                summary: Some(Summary { received_bps, ..Summary::default() }),
+                doubts: vec![Doubt::new(self.0.clone(), "a core was lost 40 % of the time")],
+                ..records::empty("tcp")
+            }
+        }
+    }
+
+    /// All that is set holds until it is put back.
+    struct Willing;
+
+    impl HostAgent for Willing {
+        fn name(&self) -> &str {
+            "willing"
+        }
+
+        fn ask(&mut self, request: Ask) -> Result<Reply, ErrorRecord> {
+            let applied = |asked: Setting| Applied {
+                device: None,
+                before: None,
+                after: Some(asked.value.clone()),
+                outcome: Outcome::Set,
+                why: None,
+                also: Vec::new(),
+                asked,
+            };
+            let read = |name| ReadBack {
+                name,
+                device: None,
+                value: Some(SettingValue::Switch(true)),
+                why: None,
+            };
+            Ok(match request {
+                Ask::Apply { settings, .. } => {
+                    Reply::Applied(settings.into_iter().map(applied).collect())
+                }
+                Ask::Read { names, .. } => Reply::Read(names.into_iter().map(read).collect()),
+                _ => Reply::Restored(Restoration::default()),
+            })
+        }
+    }
+
+    /// Three pairs of runs with this doubt: what came of them, and how many runs were made.
+    fn proven(kind: DoubtKind) -> (Result<(), ErrorRecord>, Proof, u32) {
+        let (mut executor, mut runs) = (Doubtful(kind, 0), Runs::default());
+        let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
+        let plan = TestPlan::new(Traffic::Tcp(TcpPlan::new(131_072)));
+        let request = Request::new(Target::Local, plan);
+        let done = {
+            let clock = SystemClock::default();
+            let mut env = Env {
+                executor: &mut executor,
+                clock: &clock,
+                stop: Stop::default(),
+                watcher: &mut (),
+            };
+            turns(3, &mut Willing, None, &setting, &request, &mut runs, &mut env)
+        };
+        (done, judged("offload.tso", setting, runs), executor.1)
+    }
+
+    #[test]
+    fn doubts_of_the_runs_are_those_of_the_proof() {
+        let (done, proof, made) = proven(DoubtKind::HostBusy);
+        done.unwrap();
+        assert_eq!((made, proof.without.len(), proof.with.len()), (7, 3, 3), "the first is cold");
+        let doubt = "in 6 of 6 trials, first: a core was lost 40 % of the time";
+        assert_eq!(proof.doubts, [Doubt::new(DoubtKind::HostBusy, doubt)]);
+        assert!(proof.words.ends_with(&format!("; doubt: {doubt}")), "{}", proof.words);
+    }
+
+    #[test]
+    fn a_run_without_its_link_is_run_again_once() {
+        let (done, proof, made) = proven(DoubtKind::LinkLost);
+        let error = done.unwrap_err();
+        assert_eq!((made, error.why.as_str()), (2, "a core was lost 40 % of the time"));
+        assert!(proof.without.is_empty() && proof.verdict.is_none());
+    }
 
     fn said(without: &[f64], with: &[f64]) -> String {
         let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
-        let runs = Runs { without: without.to_vec(), with: with.to_vec() };
+        let runs = Runs { without: without.to_vec(), with: with.to_vec(), doubts: Vec::new() };
         judged("offload.tso", setting, runs).words
     }
 

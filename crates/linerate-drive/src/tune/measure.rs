@@ -81,7 +81,9 @@ impl Measure {
     /// late ones were lost.
     pub fn lost(&self, record: &RunRecord) -> Option<f64> {
         let receiver = record.totals.receiver.as_ref()?;
-        receiver.lost_ratio.filter(|_| self.metric.better == Better::Lower)
+        receiver
+            .lost_ratio
+            .filter(|_| self.metric.better == Better::Lower && trial::voids(record).is_none())
     }
 
     fn test(
@@ -90,10 +92,11 @@ impl Measure {
         request: &Request,
         seen: &mut Seen,
     ) -> Result<(), Box<ErrorRecord>> {
-        // What contradicts itself is repeated once.
+        // What contradicts itself is repeated once, and so is what was no whole test.
         for _ in 0..2 {
             let (record, _) = trial::whole(env, request)?;
-            let is_valid = record.status == Status::Complete;
+            seen.failed = trial::voids(&record).map(|doubt| doubt.text.clone());
+            let is_valid = record.status == Status::Complete && seen.failed.is_none();
             seen.value = self.metric.of(&record).filter(|_| is_valid);
             seen.lost = self.lost(&record).filter(|_| is_valid);
             seen.keep(record);
@@ -232,10 +235,50 @@ pub(super) fn not_had(level: &Level, record: &RunRecord, fits: Option<u32>) -> O
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::record::WindowGranted;
+    use linerate_model::plan::{TcpPlan, TestPlan};
+    use linerate_model::record::{DoubtKind, WindowGranted};
+    use linerate_runner::client::Target;
+    use linerate_runner::signals::Stop;
+    use linerate_session::observer::Observer;
     use linerate_testkit::records;
 
     use super::*;
+    use crate::{Executor, SystemClock};
+
+    fn measure(name: &str) -> Measure {
+        let metric = linerate_analysis::metric::find(name).unwrap();
+        Measure { metric, loss: None, width: 0.02, time: Nanos::from_secs(1) }
+    }
+
+    /// The link is lost in so many tests, and then no more.
+    struct Cut(u32);
+
+    impl Executor for Cut {
+        fn run(&mut self, _: &Request, _: &mut dyn Observer, _: &Stop) -> RunRecord {
+            let cut = Doubt::new(DoubtKind::LinkLost, "no carrier");
+            let doubts = if self.0 > 0 { vec![cut] } else { Vec::new() };
+            self.0 = self.0.saturating_sub(1);
+            RunRecord { doubts, ..records::udp_receiver_drops() }
+        }
+    }
+
+    #[test]
+    fn a_test_without_its_link_is_repeated_once_and_gives_no_figure() {
+        for (cut, runs, failed) in [(0, 1, None), (1, 2, None), (2, 2, Some("no carrier"))] {
+            let (mut executor, clock) = (Cut(cut), SystemClock::default());
+            let mut env = Env {
+                executor: &mut executor,
+                clock: &clock,
+                stop: Stop::default(),
+                watcher: &mut (),
+            };
+            let plan = TestPlan::new(Traffic::Tcp(TcpPlan::new(131_072)));
+            let request = Request::new(Target::Local, plan);
+            let seen = measure("received_bps").run(&mut env, &request).unwrap();
+            assert_eq!((seen.runs.len(), seen.failed.as_deref()), (runs, failed));
+            assert_eq!(seen.value.is_some(), failed.is_none(), "{:?}", seen.value);
+        }
+    }
 
     #[test]
     fn a_window_is_had_if_half_of_what_is_read_back_is_it() {
@@ -259,12 +302,6 @@ mod tests {
             Some("it lost 3.1 % of the datagrams, the default 0.1 %")
         );
         assert_eq!(loses_more(0.9, &[]), None, "nothing to compare with");
-        let measure = |name| Measure {
-            metric: linerate_analysis::metric::find(name).unwrap(),
-            loss: None,
-            width: 0.02,
-            time: Nanos::from_secs(1),
-        };
         let record = records::udp_receiver_drops();
         assert!(measure("delay_variation_p99").lost(&record).is_some());
         assert_eq!(measure("received_bps").lost(&record), None);

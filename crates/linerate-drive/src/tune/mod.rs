@@ -477,7 +477,7 @@ impl Course {
         };
         document.candidate = changed.into_iter().filter_map(name).collect();
         let candidate = words::combination(&self.factors, &found.candidate);
-        document.because = words::because(document, &candidate);
+        document.because = words::because(document, &candidate, found.missed);
         let levels: Vec<Level> = {
             let levels = self.factors.iter().zip(&found.best.0);
             levels.filter_map(|(factor, number)| factor.level(*number)).cloned().collect()

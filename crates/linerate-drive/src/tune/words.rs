@@ -21,11 +21,17 @@ fn gain(gain: Gain) -> String {
     format!("{:.1} % ({:.1} to {:.1})", gain.mean, gain.low, gain.high)
 }
 
-/// The answer; `candidate` is what was compared with the default at the end.
-pub(super) fn because(document: &TuneDocument, candidate: &str) -> Vec<String> {
+/// The answer; `candidate` is what was compared with the default at the end, and gave no figure in so many blocks in which
+/// the default did.
+pub(super) fn because(document: &TuneDocument, candidate: &str, missed: usize) -> Vec<String> {
     let better = if document.objective.better == "lower" { "less" } else { "more" };
     let (metric, pairs) = (&document.objective.metric, document.pairs);
     let answer = match document.gain_percent {
+        _ if missed > 0 => format!(
+            "the default stays: the best of the search, {candidate}, gave no figure in {missed} of the {} fresh pairs of \
+             runs in which the default did",
+            missed as u64 + pairs
+        ),
         Some(found) if document.recommended => format!(
             "{candidate}: {} {better} {metric} than the default, in {pairs} pairs of runs after it was chosen",
             gain(found)
@@ -128,4 +134,30 @@ pub(super) fn remark(document: &TuneDocument) -> Vec<String> {
         lines.push(format!("with {setting} on this host, which no test sets"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_failed_in_its_confirmation_is_said() {
+        let document: TuneDocument = from_value(json!({
+            "format": 1, "kind": "tune", "id": "a", "started": "2026-01-01T00:00:00Z",
+            "linerate": { "version": "0.1.0" }, "protocol": "udp", "width_percent": 2.0, "seed": 1,
+            "objective": {
+                "name": "p99", "metric": "delay_variation_p99", "unit": "s", "better": "lower"
+            },
+            "factors": [], "gain_percent": { "mean": 20.0, "low": 18.0, "high": 22.0 }, "pairs": 6,
+            "recommended": false, "reason": "settled", "because": [], "trials": [],
+            "seconds": 40.0, "doubts": [], "status": "complete",
+        }))
+        .unwrap();
+        let said = |missed| because(&document, "streams 4", missed).swap_remove(0);
+        let failed = said(2);
+        assert!(failed.contains("gave no figure in 2 of the 8 fresh pairs"), "{failed}");
+        assert!(failed.starts_with("the default stays") && !said(0).contains("no figure"));
+    }
 }

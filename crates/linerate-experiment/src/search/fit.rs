@@ -81,6 +81,12 @@ impl Knee {
     pub fn width(&self) -> f64 {
         (self.high / self.low).ln()
     }
+
+    /// Whether the interval reaches the least load, and whether the largest one. No knee is known beyond them, so
+    /// what lies there piles up at the end.
+    pub fn reaches(&self, grid: &Grid) -> (bool, bool) {
+        (self.low <= grid.load(0), self.high >= grid.load(grid.last()))
+    }
 }
 
 impl Fit {

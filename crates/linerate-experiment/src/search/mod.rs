@@ -353,9 +353,9 @@ impl Search {
         let Some(made) = self.made.last() else { return };
         let Some(load) = load else {
             // Judged by no goal, so a sender that could not keep up says as much as any other; but
-            // that the least rate is out of reach must be a valid trial's word.
+            // that the least rate is out of reach must be a valid trial's word, and what is void is none's.
             let reached = made.outcome.sent_bps >= self.settings.min.bits_per_second() as f64;
-            if made.outcome.invalid.is_none() || reached {
+            if made.outcome.invalid.is_none() || (reached && !made.outcome.void) {
                 self.range = Range::new(&self.settings, &made.outcome);
             }
             return;

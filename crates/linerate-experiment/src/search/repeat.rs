@@ -40,12 +40,18 @@ impl Repeated {
     /// What to do now.
     pub fn next(&self) -> Next {
         let Some(last) = self.searches.last() else { return Next::Done(Ending::Settled) };
-        match last.next() {
-            Next::Done(Ending::Settled) if (self.searches.len() as u64) < self.repeats => {
-                self.following().next()
-            }
-            next => next,
+        let next = last.next();
+        if next != Next::Done(Ending::Settled) || self.searches.len() as u64 >= self.repeats {
+            return next;
         }
+        let next = self.following().next();
+        // A search makes its first trial whatever the time; of a later one it must fit as well.
+        if let (Next::Run { trial, .. }, Some(most)) = (&next, self.settings.max_time)
+            && self.seconds() + trial.time.as_secs_f64() + last.overhead_s() > most.as_secs_f64()
+        {
+            return Next::Done(Ending::OutOfTime);
+        }
+        next
     }
 
     /// Changes the time allowed to all searches together.
@@ -71,7 +77,6 @@ impl Repeated {
     fn following(&self) -> Search {
         let mut settings = self.settings.clone();
         let spent = Nanos((self.seconds() * 1e9) as u64);
-        // Its first trial is made only if it fits.
         settings.max_time = settings.max_time.map(|most| Nanos(most.0.saturating_sub(spent.0)));
         Search::new(settings)
     }
@@ -144,14 +149,16 @@ impl Repeated {
         }
         let logs: Vec<f64> = of
             .iter()
-            .filter(|(counts, _)| *counts)
+            .filter(|(counts, goal)| *counts && is_within(goal))
             .filter_map(|(_, goal)| place(goal).map(f64::ln))
             .collect();
+        // What is known of each search is between which loads its limit is, and no more.
+        let least = of.first().map_or(0.0, |(_, goal)| -0.5 * (1.0 - goal.width).ln());
         let n = logs.len() as f64;
         let mean = (!logs.is_empty()).then(|| logs.iter().sum::<f64>() / n);
         let half = mean.filter(|_| logs.len() > 1).and_then(|mean| {
             let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            t_factor(0.05, n - 1.0).map(|t| t * (variance / n).sqrt())
+            t_factor(0.05, n - 1.0).map(|t| (t * (variance / n).sqrt()).max(least))
         });
         let end = |sign: f64| mean.zip(half).map(|(mean, half)| (mean + sign * half).exp());
         Some(RepeatedRecord {
@@ -163,6 +170,11 @@ impl Repeated {
             high_bps: end(1.0),
         })
     }
+}
+
+/// Whether the limit is known from both sides. One beyond an end of the range has no place there, and so none in a mean.
+fn is_within(goal: &GoalRecord) -> bool {
+    goal.knee_bps.is_some() || (goal.lower_bps.is_some() && goal.upper_bps.is_some())
 }
 
 /// What stands for a search: the knee where it was fitted, the lower bound otherwise.

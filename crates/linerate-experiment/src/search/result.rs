@@ -106,10 +106,13 @@ impl Search {
         // Nobody knows what a load is that gave no valid trial.
         record.settled &= bounds.upper.is_none_or(|upper| !range.given_up.contains(&upper));
         if let Some(fit) = range.fits.get(i) {
+            // At an end of the range the interval is of the range and not of the limit.
+            let within = fit.knee().filter(|knee| knee.reaches(&range.grid) == (false, false));
             // Loads that could not be tried may be those that would have moved the knee.
-            record.settled =
-                self.settings.ci.is_some_and(|ci| fitted(fit, ci)) && range.given_up.is_empty();
-            record.knee_bps = fit.knee().map(|knee| KneeRecord {
+            record.settled = self.settings.ci.is_some_and(|ci| fitted(fit, ci))
+                && within.is_some()
+                && range.given_up.is_empty();
+            record.knee_bps = within.map(|knee| KneeRecord {
                 median: knee.median,
                 low: knee.low,
                 high: knee.high,

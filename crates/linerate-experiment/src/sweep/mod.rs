@@ -11,7 +11,7 @@ mod regimes;
 mod words;
 mod zoom;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use linerate_model::plan::Way;
 use linerate_model::record::Doubt;
@@ -24,7 +24,7 @@ pub use words::conclusion;
 const FAULTS_FORGIVEN: usize = 1;
 /// Rates above this many times the most that was ever sent are out of the sender's reach …
 const OUT_OF_REACH: f64 = 4.0;
-/// … which is believed after this many of them, since some senders send less when asked for more.
+/// … which is believed after trials that count at this many of them, since some senders send less when asked for more.
 const OUT_OF_REACH_TRIED: usize = 2;
 
 /// A trial to run.
@@ -166,10 +166,12 @@ impl Sweep {
             return least.is_none_or(|least| asked >= least);
         }
         let ours = || self.trials.iter().filter(|t| t.direction == job.way);
-        let most = ours().map(|t| t.outcome.sent_bps).fold(0.0, f64::max);
+        let sent = ours().filter(|t| !t.outcome.void).map(|t| t.outcome.sent_bps);
+        let most = sent.fold(0.0, f64::max);
         let beyond = |asked: u64| asked as f64 > OUT_OF_REACH * most;
-        let tried = ours().filter_map(|t| t.value).filter(|v| *v < asked && beyond(*v));
-        if most > 0.0 && beyond(asked) && tried.count() >= OUT_OF_REACH_TRIED {
+        let valid = ours().filter(|t| t.outcome.invalid.is_none()).filter_map(|t| t.value);
+        let tried: BTreeSet<u64> = valid.filter(|v| *v < asked && beyond(*v)).collect();
+        if most > 0.0 && beyond(asked) && tried.len() >= OUT_OF_REACH_TRIED {
             self.out_of_reach.push((job.way, Some(asked)));
             return true;
         }

@@ -47,6 +47,7 @@ fn printed(asked: f64, sent: f64, received: f64, intervals: &[f64]) -> Outcome {
         intervals_bps: intervals.iter().map(|m| m * M).collect(),
         took_s: 2.5,
         invalid: None,
+        void: false,
     }
 }
 
@@ -366,6 +367,18 @@ fn rates_far_beyond_the_sender_are_left_out() {
         swept(both, |job| bottleneck(job, 1e6, if job.way == Way::Forward { 100.0 } else { 1e6 }));
     let count = |way| sweep.trials().iter().filter(|t| t.direction == way).count();
     assert_eq!((count(Way::Forward), count(Way::Reverse)), (3 * 11, 3 * 20));
+}
+
+#[test]
+fn one_rate_is_not_two_and_an_invalid_trial_is_none() {
+    let values = grid::doubling(1_000_000, 1_000_000_000);
+    let sweep = swept(plan(&values), |job| {
+        let busy = (job.value == Some(512_000_000)).then(|| "the host was busy".to_owned());
+        Outcome { invalid: busy, ..bottleneck(job, 1e6, 64.0) }
+    });
+    let last: Vec<Option<u64>> = sweep.trials().iter().rev().take(3).map(|t| t.value).collect();
+    assert_eq!(last, [Some(1_000_000_000), Some(512_000_000), Some(512_000_000)]);
+    assert_eq!(sweep.out_of_reach(), []);
 }
 
 #[test]

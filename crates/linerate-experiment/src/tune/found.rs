@@ -13,7 +13,8 @@ const LEVEL: f64 = 0.95;
 /// The answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// What to use: the default, unless the other's gain is shown and may reach the width.
+    /// What to use: the default, unless the other's gain is shown and may reach the width, and it gave a figure
+    /// wherever the default did.
     pub best: Combination,
     /// What was compared with the default at the end, or would have been.
     pub candidate: Combination,
@@ -21,6 +22,8 @@ pub struct Found {
     pub gain: Option<Gain>,
     /// Pairs behind it.
     pub pairs: usize,
+    /// Fresh blocks in which the default gave a figure and the candidate none.
+    pub missed: usize,
     /// The mean of the default in the unit of the figures: in those pairs, or else at the beginning.
     pub default_mean: Option<f64>,
     /// The mean of the candidate in those pairs.
@@ -59,7 +62,10 @@ impl Tune {
         let gain = pairs.and_then(|entrant| self.over(entrant));
         // What is surely less than matters is not worth a change, however sure it is.
         let matters = self.percent(self.width(), self.width(), self.width()).low;
-        let recommended = gain.is_some_and(|gain| gain.low > 0.0 && gain.high >= matters);
+        // What failed is in no gain: those that are left may be the ones that chance spared.
+        let missed = self.confirmed.as_ref().map_or(0, |race| race.missed);
+        let shown = gain.is_some_and(|gain| gain.low > 0.0 && gain.high >= matters);
+        let recommended = shown && missed == 0;
         let best = if recommended { candidate.clone() } else { default.clone() };
         let factors =
             (0..self.space.factors()).map(|factor| self.factor(factor, &candidate, &best));
@@ -70,6 +76,7 @@ impl Tune {
         Found {
             gain,
             pairs: pairs.map_or(0, |entrant| entrant.gains.len()),
+            missed,
             default_mean: figure(&default),
             candidate_mean: gain.and_then(|_| figure(&candidate)),
             recommended,

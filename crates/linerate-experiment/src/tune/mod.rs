@@ -137,6 +137,8 @@ pub struct Tune {
     failed: BTreeMap<Combination, Failures>,
     made: u32,
     spent_s: f64,
+    /// Of the trials that gave a figure: how many, and their seconds.
+    measured: (u32, f64),
     unmeasured: u32,
     moves: u32,
     reason: Reason,
@@ -164,6 +166,7 @@ impl Tune {
             failed: BTreeMap::new(),
             made: 0,
             spent_s: 0.0,
+            measured: (0, 0.0),
             unmeasured: 0,
             moves: 0,
             reason: Reason::Settled,
@@ -217,6 +220,8 @@ impl Tune {
         let value = measured.value.filter(|value| *value > 0.0 && value.is_finite());
         match value {
             Some(value) => {
+                self.measured.0 += 1;
+                self.measured.1 += measured.took_s.max(0.0);
                 self.good.extend(combination.0.iter().copied().enumerate());
                 self.failed.remove(&combination);
                 if matches!(self.stage, Stage::Default | Stage::Confirm(..)) {
@@ -361,8 +366,15 @@ impl Tune {
                     }
                 }
                 Stage::Confirm(number, pairs) if number < pairs => {
-                    self.queue = self.race.whole_block(number);
-                    self.stage = Stage::Confirm(number + 1, pairs);
+                    let block = self.race.whole_block(number);
+                    if self.fit(block.len()) == Some(0) {
+                        // They took longer than was foreseen.
+                        self.reason = Reason::MaxTime;
+                        self.confirmed();
+                    } else {
+                        self.queue = block;
+                        self.stage = Stage::Confirm(number + 1, pairs);
+                    }
                 }
                 Stage::Confirm(..) => self.confirmed(),
                 Stage::Done(_) => {}
@@ -377,9 +389,13 @@ impl Tune {
         !self.queue.is_empty()
     }
 
-    /// Seconds of a trial.
+    /// Seconds of a trial: of those that gave a figure, where any did. One that cannot run may take next to none.
     fn per_trial_s(&self) -> f64 {
-        if self.made == 0 { self.settings.trial_s } else { self.spent_s / f64::from(self.made) }
+        match (self.measured, self.made) {
+            ((0, _), 0) => self.settings.trial_s,
+            ((0, _), made) => self.spent_s / f64::from(made),
+            ((count, seconds), _) => seconds / f64::from(count),
+        }
     }
 
     /// How many blocks of so many trials there is time for; nothing without a limit.

@@ -83,6 +83,8 @@ pub struct Race {
     pub reference: Combination,
     /// The others.
     pub entrants: Vec<Entrant>,
+    /// Blocks in which the default gave a figure and the reference none.
+    pub missed: usize,
     /// For how many comparisons an interval holds at once.
     at_once: usize,
 }
@@ -90,7 +92,8 @@ pub struct Race {
 impl Race {
     /// Nothing is measured yet.
     pub fn new(reference: Combination, entrants: Vec<Combination>) -> Self {
-        let mut race = Self { at_once: entrants.len().max(1), reference, entrants: Vec::new() };
+        let at_once = entrants.len().max(1);
+        let mut race = Self { reference, entrants: Vec::new(), missed: 0, at_once };
         race.enter(entrants);
         race
     }
@@ -136,7 +139,11 @@ impl Race {
     pub fn take(&mut self, block: &[(Combination, Option<f64>)]) -> bool {
         let reference =
             block.iter().find(|(c, _)| *c == self.reference).and_then(|(_, value)| *value);
-        let Some(reference) = reference else { return false };
+        let Some(reference) = reference else {
+            let mut default = block.iter().filter(|(c, _)| c.changed().is_empty());
+            self.missed += usize::from(default.any(|(_, value)| value.is_some()));
+            return false;
+        };
         for (combination, value) in block {
             let entrant = self.entrants.iter_mut().find(|e| e.combination == *combination);
             if let (Some(entrant), Some(value)) = (entrant, value) {

@@ -78,7 +78,7 @@ mod tests {
         let at_fault = (combination.level(0) == 1).then(|| vec![(0, 1)]);
         let gain = 1.0 + 0.1 * combination.level(1) as f64;
         let value = at_fault.is_none().then(|| gain * (0.01 * chance.normal()).exp());
-        Measured { value, at_fault, took_s: 1.1 }
+        Measured { value, at_fault, took_s: if value.is_some() { 1.1 } else { 0.0 } }
     }
 
     fn to_the_end(tune: &mut Tune, chance: &mut Random) -> Vec<Made> {
@@ -95,22 +95,27 @@ mod tests {
 
     #[test]
     fn wherever_it_was_cut_the_same_trials_follow() {
-        let mut whole = Tune::new(LEVELS.to_vec(), SETTINGS);
-        let made = to_the_end(&mut whole, &mut Random::new(9));
-        let found = whole.found();
-        assert!(found.recommended && made.len() > 30, "{found:?}");
-        for cut in 0..=made.len() {
-            let (tune, kept) = Tune::replay(&LEVELS, &SETTINGS, &made[..cut]).unwrap();
-            // No more is lost than a block, and nothing of a block that was cut is kept.
-            assert!(kept <= cut && cut - kept < 6 && tune.block.is_empty(), "{kept} of {cut}");
-            let next = tune.next().map(|(combination, purpose)| (combination.clone(), purpose));
-            let was = made.get(kept).map(|made| (made.combination.clone(), made.purpose));
-            assert_eq!(next, was, "after {kept}");
-            let (mut again, all) = (tune, &made[kept..]);
-            for one in all {
-                again.repeat(one).unwrap();
+        for max_s in [400.0, 45.0] {
+            let settings = Settings { max_s: Some(max_s), ..SETTINGS };
+            let mut whole = Tune::new(LEVELS.to_vec(), settings.clone());
+            let made = to_the_end(&mut whole, &mut Random::new(9));
+            let found = whole.found();
+            assert!(max_s < 400.0 || found.recommended && made.len() > 30, "{found:?}");
+            // As a tuning that goes on has it.
+            let settings = Settings { trial_s: 0.0, ..settings };
+            for cut in 0..=made.len() {
+                let (tune, kept) = Tune::replay(&LEVELS, &settings, &made[..cut]).unwrap();
+                // No more is lost than a block, and nothing of a block that was cut is kept.
+                assert!(kept <= cut && cut - kept < 6 && tune.block.is_empty(), "{kept} of {cut}");
+                let next = tune.next().map(|(combination, purpose)| (combination.clone(), purpose));
+                let was = made.get(kept).map(|made| (made.combination.clone(), made.purpose));
+                assert_eq!(next, was, "after {kept}");
+                let (mut again, all) = (tune, &made[kept..]);
+                for one in all {
+                    again.repeat(one).unwrap();
+                }
+                assert_eq!((again.next(), again.found().best), (None, found.best.clone()));
             }
-            assert_eq!((again.next(), again.found().best), (None, found.best.clone()));
         }
     }
 

@@ -113,6 +113,29 @@ fn a_failed_run_of_the_default_does_not_ban_it() {
     assert_eq!((found.reason, found.recommended), (Reason::Unmeasurable, false), "{found:?}");
 }
 
+/// Those runs that are left may be the ones that chance spared, however good they are.
+#[test]
+fn what_fails_in_a_third_of_its_confirmation_is_not_recommended() {
+    for fails in [false, true] {
+        let mut tune = Tune::new(vec![2, 2], SETTINGS);
+        let mut chance = Random::new(5);
+        let mut tried = 0;
+        while let Some((combination, purpose)) = tune.next() {
+            let best = combination.level(0) == 1;
+            tried += usize::from(best && purpose == Purpose::Confirm);
+            let failed = fails && best && purpose == Purpose::Confirm && tried % 3 == 0;
+            let gain = if best { 1.25 } else { 1.0 } - 0.3 * combination.level(1) as f64;
+            let value = (!failed).then(|| gain * (0.01 * chance.normal()).exp());
+            tune.take(Measured { value, took_s: 1.0, ..Measured::default() });
+        }
+        let found = tune.found();
+        let missed = if fails { tried / 3 } else { 0 };
+        assert_eq!((found.recommended, found.missed), (!fails, missed), "{found:?}");
+        assert_eq!((found.candidate.level(0), found.pairs), (1, tried - missed), "{found:?}");
+        assert!(tried >= 8 && found.gain.is_some_and(|gain| gain.low > 20.0), "{found:?}");
+    }
+}
+
 /// What is shown to be better by less than matters is not recommended.
 #[test]
 fn a_gain_below_the_width_changes_nothing() {
@@ -163,6 +186,31 @@ fn a_limit_of_time_leaves_room_to_confirm() {
         if most >= 60.0 {
             assert!(found.recommended, "{most}: {found:?}");
         }
+    }
+}
+
+/// What cannot run takes no time, and says nothing of how long the rest takes.
+#[test]
+fn the_time_is_kept_though_most_fail_at_once_and_the_last_are_slow() {
+    for (most, slow) in [(30.0, 1.0), (45.0, 2.0), (60.0, 1.0), (60.0, 2.0), (75.0, 1.0)] {
+        let mut tune = Tune::new(vec![2, 40], Settings { max_s: Some(most), ..SETTINGS });
+        let (mut chance, mut failed) = (Random::new(5), 0);
+        while let Some((combination, purpose)) = tune.next() {
+            let runs = combination.level(1) == 0;
+            failed += u32::from(!runs);
+            let gain = 1.0 + 0.25 * combination.level(0) as f64;
+            let value = runs.then(|| gain * (0.03 * chance.normal()).exp());
+            let took_s = match (runs, purpose) {
+                (false, _) => 0.0,
+                (true, Purpose::Confirm) => slow,
+                (true, _) => 1.0,
+            };
+            tune.take(Measured { value, took_s, ..Measured::default() });
+        }
+        // That the last ones take longer shows in a pair of them.
+        let bound = most + 2.0 * (slow - 1.0);
+        assert!(tune.spent_s() <= bound, "{most} {slow}: {}", tune.spent_s());
+        assert!(failed > 20, "{most} {slow}: {failed}");
     }
 }
 

@@ -145,6 +145,7 @@ impl System {
             intervals_bps: vec![load * (1.0 - loss)],
             took_s: time_s + OVERHEAD_S,
             invalid: None,
+            void: false,
         }
     }
 

@@ -4,6 +4,7 @@ use linerate_model::search::GoalRecord;
 use linerate_model::units::si;
 
 use crate::search::classify::{self, Board, Bounds, Judged};
+use crate::search::fit::Fit;
 use crate::search::goal::Goal;
 use crate::search::{FIT_CAP, FIT_LEAST, INVALID_CAP, Range, Search, mlr};
 
@@ -26,7 +27,9 @@ impl Search {
         record: &GoalRecord,
     ) -> Vec<String> {
         let mut said = Vec::new();
-        self.at_the_bounds(&mut said, range, board, bounds, record);
+        let knee = range.fits.get(i).and_then(Fit::knee);
+        let ends = knee.map_or((false, false), |knee| knee.reaches(&range.grid));
+        self.at_the_bounds(&mut said, range, board, bounds, ends, record);
         on_the_board(&mut said, goal, range, board, bounds);
         self.without_result(&mut said, range);
         if let Some(fit) = range.fits.get(i).filter(|_| !record.settled) {
@@ -42,7 +45,7 @@ impl Search {
                 Some(_) => {}
             }
         }
-        if let Some(knee) = record.knee_bps.filter(|k| k.background > 0.4) {
+        if let Some(knee) = knee.filter(|k| k.background > 0.4) {
             said.push(format!(
                 "{:.0} % of the trials fail at any load: near one half there is no knee",
                 100.0 * knee.background
@@ -57,6 +60,7 @@ impl Search {
         range: &Range,
         board: &Board,
         bounds: Bounds,
+        (least, largest): (bool, bool),
         record: &GoalRecord,
     ) {
         let rate = |at: usize| si(range.grid.load(at), "bit/s");
@@ -67,6 +71,14 @@ impl Search {
             )),
             (None, Some(0)) => said.push(format!(
                 "upper bound only, at the least load: even {} does not meet the goal",
+                rate(0)
+            )),
+            _ if largest => said.push(format!(
+                "the interval reaches the largest load, {}: the limit may be above it",
+                rate(range.grid.last())
+            )),
+            _ if least => said.push(format!(
+                "the interval reaches the least load, {}: the limit may be below it",
                 rate(0)
             )),
             _ => {}
