@@ -1,6 +1,7 @@
 //! Whole experiments in a made-up world: driven to their end, told to stop at every step and gone on
 //! with, and with tests that fail.
 
+mod campaigns;
 mod world;
 
 use std::collections::BTreeMap;

@@ -193,7 +193,7 @@ error_kinds! {
     Reboot = "reboot", [Failed], "`reboot` of the host in the plan";
     /// A setting of the plan cannot be made.
     Setting = "setting", [Failed], "leave it out, or a driver that can";
-    /// A host's settings cannot be put back before the next.
+    /// A host's settings cannot be put back.
     NotRestored = "not_restored", [Failed], "settle who sets what, then `linerate campaign resume`";
     /// Some settings are not as they were.
     Restore = "restore", [Failed], "`why` names them";

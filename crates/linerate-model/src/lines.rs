@@ -1,6 +1,8 @@
 //! What the verbs print with `--json-lines`, an object a line; `event` says which. The schema of each
 //! is printed by `linerate schema`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -185,6 +187,9 @@ pub struct CampaignEnd {
     pub total: u64,
     /// Cells that stay short.
     pub short: Vec<ShortCell>,
+    /// What could not be put back, in words, by host; hosts without any are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<String, Vec<String>>,
     /// With `--json`: the runs that this controller kept, without their records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<Vec<StoredRun>>,

@@ -9,7 +9,7 @@ use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::Restoration;
 use linerate_runner::agent::{
-    self, Access, CommandRequest, Hand, HostAgent, Permissions, Remote, Reply, Request, run_command,
+    self, Access, Hand, HostAgent, Permissions, Remote, Reply, Request, run_command,
 };
 use linerate_runner::signals::Stop;
 
@@ -115,17 +115,7 @@ impl HostAgent for Here {
             Request::Reboot { command } => {
                 let default = || vec!["systemctl".to_owned(), "reboot".to_owned()];
                 let argv = command.unwrap_or_else(default);
-                let shown = argv.join(" ");
-                let request = CommandRequest { argv, limit_ms: 60_000, keep_bytes: 4_096 };
-                // What reboots the machine may well end this process first.
-                let done = run_command(&request, &self.stop, None)?;
-                if done.code == Some(0) || done.signal.is_some() {
-                    return Ok(Reply::Done);
-                }
-                let end =
-                    done.code.map_or("without a code".into(), |code| format!("with code {code}"));
-                let why = format!("`{shown}` ended {end}: {}", done.err.trim());
-                Err(ErrorRecord::new(ErrorKind::Reboot, "cannot reboot this machine", why, &[]))
+                agent::reboot_by(&argv, &self.stop).map(|()| Reply::Done)
             }
             Request::Ping | Request::Lease(_) | Request::Bye => Ok(Reply::Done),
             request => match &mut self.local {
@@ -133,5 +123,20 @@ impl HostAgent for Here {
                 None => Ok(Reply::Restored(Restoration::default())),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reboot_of_this_machine_that_is_stopped_has_not_begun() {
+        let stop = Stop::default();
+        let mut here = Here { local: None, program: "linerate".into(), stop: stop.clone() };
+        here.reboot(Some(&["true".to_owned()])).unwrap();
+        stop.now();
+        let error = here.reboot(Some(&["sleep", "600"].map(String::from))).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Interrupted);
     }
 }

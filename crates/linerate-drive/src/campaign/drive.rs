@@ -1,18 +1,21 @@
 //! Runs a campaign: asks the controller for the next step, does it, keeps what came of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_experiment::campaign::control::{Attempt, Controller, Pace, Step};
+use linerate_experiment::campaign::control::{Attempt, Controller, MOST_REBOOTS, Pace, Step};
 use linerate_experiment::campaign::plan::Plan;
 use linerate_host::facts::facts;
 use linerate_model::campaign::{Event as Kept, RunState, Slot, StoppedBy, StoredRun};
 use linerate_model::record::{ErrorKind, ErrorRecord};
+use linerate_runner::client::Target;
 use linerate_store::Campaign;
 
-use super::hosts::{Fleet, Trouble};
-use super::prepare::Prepared;
-use super::{Event, Hosts, place, store_error, work};
+use super::hosts::{Fleet, Trouble, no_server};
+use super::prepare::{Prepared, Test};
+use super::work::{self, Ran};
+use super::{Event, Hosts, place, store_error};
 use crate::{Clock, Env};
 
 /// After its reboot command, this machine has so long to go down.
@@ -20,6 +23,9 @@ const GO_DOWN: Duration = Duration::from_secs(300);
 
 /// During a pause, whether to stop is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A server that did not answer a client elsewhere is tried again after so long.
+const TRY_EVERY: Duration = Duration::from_secs(5);
 
 /// A campaign under way.
 pub struct Drive<'a> {
@@ -31,7 +37,7 @@ pub struct Drive<'a> {
     pace: Pace,
     /// Runs whose time has been learnt.
     learnt: u32,
-    /// How often in a row a setting did not hold before its run.
+    /// How often in a row a setting was lost while it was made, or did not hold before its run.
     unheld: u32,
 }
 
@@ -61,9 +67,13 @@ impl<'a> Drive<'a> {
         hosts: &'a mut dyn Hosts,
     ) -> Result<Self, ErrorRecord> {
         let reader = store.reader().map_err(store_error)?;
-        let fleet = Fleet::new(plan, prepared, plan_path, hosts)?;
+        let mut fleet = Fleet::new(plan, prepared, plan_path, hosts)?;
         let mut controller = super::controller(plan, &reader, fleet.watched())?;
         super::replay(&mut controller, &reader)?;
+        let ran = controller.ran();
+        for setting in plan.settings.iter().filter(|s| ran.contains(s.name.as_str())) {
+            fleet.ran(setting);
+        }
         let pace = Pace::default();
         Ok(Self { plan, prepared, store, controller, fleet, pace, learnt: 0, unheld: 0 })
     }
@@ -87,6 +97,16 @@ impl<'a> Drive<'a> {
         self.keep(env, &opened)?;
         env.watcher.campaign(&Event::Began { plan: self.plan, controller: &self.controller });
         let mut result = self.steps(env);
+        let mut left = self.fleet.restore();
+        for (host, left) in &left {
+            env.watcher.campaign(&Event::Restored { host, left });
+            // Putting back matters more than keeping that it was.
+            let _ = self.keep(env, &Kept::Restored { host: host.clone(), left: left.clone() });
+        }
+        left.retain(|_, what| !what.is_empty());
+        if !left.is_empty() && !matches!(result, Err(_) | Ok(Ended::Rebooting)) {
+            result = Err(not_restored(&left));
+        }
         let stopped = |by, why| Kept::Stopped { by: Some(by), why };
         let event = match &result {
             Ok(Ended::Done | Ended::Short) => Kept::Done,
@@ -96,11 +116,6 @@ impl<'a> Drive<'a> {
             Ok(Ended::Interrupted) => stopped(StoppedBy::User, "interrupted".into()),
             Err(error) => stopped(StoppedBy::Error, format!("{}: {}", error.what, error.why)),
         };
-        for (host, left) in self.fleet.restore() {
-            env.watcher.campaign(&Event::Restored { host: &host, left: &left });
-            // Putting back matters more than keeping that it was.
-            let _ = self.keep(env, &Kept::Restored { host, left });
-        }
         if let Err(error) = self.keep(env, &event)
             && result.is_ok()
         {
@@ -110,6 +125,7 @@ impl<'a> Drive<'a> {
             plan: self.plan,
             controller: &self.controller,
             store: self.store.path(),
+            left: &left,
             complete: matches!(result, Ok(Ended::Done | Ended::Rebooting)),
         });
         if let Ok(ended @ Ended::Done) = &mut result
@@ -142,18 +158,11 @@ impl<'a> Drive<'a> {
                 Step::Done => return Ok(Ended::Done),
                 Step::MarkCut(attempt) => self.mark_cut(env, attempt)?,
                 Step::Reboot { boot, host, old } => {
-                    let here = self.fleet.is_here(&host);
-                    self.keep(env, &Kept::BootBegan { boot, host: host.clone(), old })?;
-                    if here {
-                        for (host, left) in self.fleet.restore() {
-                            self.keep(env, &Kept::Restored { host, left })?;
-                        }
-                    }
-                    self.fleet.reboot(&host)?;
-                    if here {
-                        return self.go_down(env);
+                    if let Some(ended) = self.reboot(env, boot, &host, old)? {
+                        return Ok(ended);
                     }
                 }
+                Step::Stuck { boot, host } => return Err(stuck(boot, &host)),
                 Step::Await { host, not } => {
                     let what = match &not {
                         Some(_) => format!("{host} to come back from its reboot"),
@@ -176,13 +185,7 @@ impl<'a> Drive<'a> {
                 Step::Seen { boot, host, boot_id } => {
                     self.keep(env, &Kept::BootSeen { boot, host, boot_id })?;
                 }
-                Step::Set { setting } => {
-                    let at = self.setting(&setting);
-                    match self.fleet.apply(self.plan, at, &self.prepared[at]) {
-                        Ok(()) | Err(Trouble::Gone(_)) => {}
-                        Err(Trouble::Fatal(error)) => return Err(error),
-                    }
-                }
+                Step::Set { setting } => self.set(env, &setting)?,
                 Step::GiveUp { slot, why } => self.keep(env, &Kept::Short { slot, why })?,
                 Step::Run(attempt) => {
                     if let Some(ended) = self.one_run(env, attempt, limit)? {
@@ -195,6 +198,48 @@ impl<'a> Drive<'a> {
 
     fn setting(&self, name: &str) -> usize {
         self.plan.settings.iter().position(|s| s.name == name).unwrap_or(0)
+    }
+
+    /// Makes the hosts what a setting wants. What is lost meanwhile is set anew, so often as a run is tried.
+    fn set(&mut self, env: &mut Env<'_>, setting: &str) -> Result<(), ErrorRecord> {
+        let at = self.setting(setting);
+        match self.fleet.apply(self.plan, at, &self.prepared[at]) {
+            Ok(()) | Err(Trouble::Gone(_)) => Ok(()),
+            Err(trouble @ Trouble::Again(_)) if self.unheld < self.plan.repeat.retries => {
+                self.unheld += 1;
+                let note = format!("{setting}: {}; it is set anew", trouble.words());
+                env.watcher.campaign(&Event::Note(&note));
+                Ok(())
+            }
+            Err(Trouble::Again(error) | Trouble::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// Has a host reboot.
+    fn reboot(
+        &mut self,
+        env: &mut Env<'_>,
+        boot: u32,
+        host: &str,
+        old: String,
+    ) -> Result<Option<Ended>, ErrorRecord> {
+        // One that went down by itself is awaited first: that boot is none of the design.
+        if !self.fleet.answers(host) {
+            return Ok(None);
+        }
+        let here = self.fleet.is_here(host);
+        self.keep(env, &Kept::BootBegan { boot, host: host.to_owned(), old })?;
+        if here {
+            for (host, left) in self.fleet.restore() {
+                self.keep(env, &Kept::Restored { host, left })?;
+            }
+        }
+        match self.fleet.reboot(host) {
+            Ok(()) if here => self.go_down(env).map(Some),
+            Ok(()) => Ok(None),
+            Err(error) if error.kind == ErrorKind::Interrupted => Ok(Some(Ended::Interrupted)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until this process is ended by the reboot it asked for.
@@ -285,40 +330,27 @@ impl<'a> Drive<'a> {
         this: Attempt,
         limit: Duration,
     ) -> Result<Option<Ended>, ErrorRecord> {
-        let Attempt { slot, attempt, extra } = this;
-        let Some(of) = self.controller.slots().get(slot as usize).cloned() else {
+        let extra = this.extra;
+        let Some(of) = self.controller.slots().get(this.slot as usize).cloned() else {
             return Ok(Some(Ended::Done));
         };
         let at = self.setting(&of.setting);
-        if !self.pause(env) {
+        if !self.pause(env, Duration::from_nanos(self.plan.repeat.pause.0)) {
             return Ok(Some(Ended::Interrupted));
         }
         let wrong = match self.fleet.verify(self.plan, at) {
             Ok(wrong) => wrong,
             Err(Trouble::Gone(_)) => return Ok(None),
             Err(Trouble::Fatal(error)) => return Err(error),
+            Err(again) => vec![again.words()],
         };
         if !wrong.is_empty() {
             return self.does_not_hold(env, &of, this, &wrong);
         }
         self.unheld = 0;
-        self.keep(env, &Kept::RunBegan { slot, attempt, extra })?;
-        env.watcher.campaign(&Event::Running {
-            slot: &of,
-            attempt,
-            controller: &self.controller,
-            length_s: self.prepared[at].seconds,
-            left_s: self.left(),
-        });
-        let counts = if extra { RunState::Extra } else { RunState::Counted };
-        let begun = env.clock.elapsed();
-        let mut run = self.blank(env.clock, &of, attempt, counts);
-        run.settings = self.fleet.settings();
-        run.doubts = self.fleet.doubts();
-        let ran = work::run(env, self.plan, at, &self.prepared[at], &mut self.fleet);
-        run.seconds = env.clock.elapsed().saturating_sub(begun).as_secs_f64();
+        let mut run = self.begin(env, &of, this)?;
         let mut unreached = false;
-        match ran {
+        match self.tries(env, at, limit, &mut run)? {
             Err(Trouble::Fatal(error)) => {
                 run.error = Some(format!("{}: {}", error.what, error.why));
                 run.state = RunState::Failed;
@@ -328,7 +360,7 @@ impl<'a> Drive<'a> {
             Err(Trouble::Gone(_)) if env.stop.seen() => {
                 return self.interrupted(env, run, extra).map(Some);
             }
-            Err(Trouble::Gone(why)) => run.error = Some(why),
+            Err(trouble) => run.error = Some(trouble.words()),
             Ok(ran) => {
                 if ran.interrupted || env.stop.seen() && ran.error.is_some() {
                     return self.interrupted(env, run, extra).map(Some);
@@ -337,13 +369,8 @@ impl<'a> Drive<'a> {
                 unreached = ran.unreached;
                 match self.fleet.verify(self.plan, at) {
                     Ok(wrong) if wrong.is_empty() => {}
-                    Ok(wrong) => {
-                        run.error = Some(format!("after the run {}", wrong.join("; ")));
-                    }
-                    Err(Trouble::Gone(why)) => run.error = Some(why),
-                    Err(Trouble::Fatal(error)) => {
-                        run.error = Some(format!("{}: {}", error.what, error.why));
-                    }
+                    Ok(wrong) => run.error = Some(format!("after the run {}", wrong.join("; "))),
+                    Err(trouble) => run.error = Some(trouble.words()),
                 }
             }
         }
@@ -351,20 +378,105 @@ impl<'a> Drive<'a> {
             run.state = RunState::Failed;
         } else {
             self.learn(run.seconds - self.prepared[at].seconds);
+            self.fleet.ran(&self.plan.settings[at]);
         }
-        let why = run.error.clone();
+        let why = run.error.clone().filter(|_| unreached);
         self.keep_run(env, run, extra)?;
-        if let (true, Some(host), Some(why)) =
-            (unreached, self.prepared[at].test.as_ref().and_then(|t| t.server), why)
-        {
-            let name = self.plan.hosts[host].name.clone();
-            self.keep(env, &Kept::Waiting { what: format!("{name} to answer") })?;
-            let took = self.fleet.wait_for_server(env, host, limit)?;
-            if let Some(seconds) = took {
-                self.keep(env, &Kept::Gap { host: name, seconds, why })?;
-            }
+        if let Some(why) = why {
+            self.await_server(env, at, why, limit)?;
         }
         Ok(None)
+    }
+
+    /// Keeps that a run begins; what is known of it by then.
+    fn begin(
+        &mut self,
+        env: &mut Env<'_>,
+        of: &Slot,
+        Attempt { slot, attempt, extra }: Attempt,
+    ) -> Result<StoredRun, ErrorRecord> {
+        self.keep(env, &Kept::RunBegan { slot, attempt, extra })?;
+        env.watcher.campaign(&Event::Running {
+            slot: of,
+            attempt,
+            controller: &self.controller,
+            length_s: self.prepared[self.setting(&of.setting)].seconds,
+            left_s: self.left(),
+        });
+        let counts = if extra { RunState::Extra } else { RunState::Counted };
+        let mut run = self.blank(env.clock, of, attempt, counts);
+        run.settings = self.fleet.settings();
+        run.doubts = self.fleet.doubts();
+        Ok(run)
+    }
+
+    /// Runs it. Whether a server that did not answer a client elsewhere is back shows there alone: until `limit` it is
+    /// tried again, and that is no other attempt.
+    fn tries(
+        &mut self,
+        env: &mut Env<'_>,
+        at: usize,
+        limit: Duration,
+        run: &mut StoredRun,
+    ) -> Result<Result<Ran, Trouble>, ErrorRecord> {
+        let (plan, prepared) = (self.plan, self.prepared);
+        let test = prepared[at].test.as_ref();
+        let elsewhere = test.filter(|test| plan.hosts[test.client].address.is_some());
+        let server = elsewhere.and_then(|test| test.server).map(|host| &plan.hosts[host].name);
+        let (begun, mut away) = (env.clock.elapsed(), None);
+        loop {
+            let since = env.clock.elapsed();
+            run.started = env.clock.date();
+            let ran = work::run(env, plan, at, &prepared[at], &mut self.fleet);
+            run.seconds = env.clock.elapsed().saturating_sub(since).as_secs_f64();
+            let waited = since.saturating_sub(begun);
+            match (&ran, server) {
+                (Ok(Ran { unreached: true, error: Some(why), .. }), Some(host))
+                    if waited <= limit =>
+                {
+                    if away.is_none() {
+                        self.keep(env, &Kept::Waiting { what: format!("{host} to answer") })?;
+                        away = Some((host.clone(), why.clone()));
+                    }
+                }
+                (Ok(Ran { unreached: false, .. }), _) => {
+                    if let Some((host, why)) = away {
+                        let seconds = waited.as_secs_f64();
+                        self.keep(env, &Kept::Gap { host, seconds, why })?;
+                    }
+                    return Ok(ran);
+                }
+                _ => return Ok(ran),
+            }
+            if !self.pause(env, TRY_EVERY) {
+                return Ok(ran);
+            }
+        }
+    }
+
+    /// Waits for the server of a test that nobody answered, where this host can look for it; a client elsewhere has
+    /// tried for as long.
+    fn await_server(
+        &mut self,
+        env: &mut Env<'_>,
+        at: usize,
+        why: String,
+        limit: Duration,
+    ) -> Result<(), ErrorRecord> {
+        let (plan, prepared) = (self.plan, self.prepared);
+        let Some(Test { request, server: Some(host), client, .. }) = &prepared[at].test else {
+            return Ok(());
+        };
+        let Target::Host { name, port } = &request.target else { return Ok(()) };
+        if plan.hosts[*client].address.is_some() {
+            return Err(no_server((name, *port), limit, why));
+        }
+        let host = plan.hosts[*host].name.clone();
+        self.keep(env, &Kept::Waiting { what: format!("{host} to answer") })?;
+        if let Some(seconds) = self.fleet.wait_for_server(env, (name, *port), limit)? {
+            self.keep(env, &Kept::Gap { host, seconds, why })?;
+        }
+        Ok(())
     }
 
     /// Ends a run that was asked to stop.
@@ -380,9 +492,9 @@ impl<'a> Drive<'a> {
         Ok(Ended::Interrupted)
     }
 
-    /// The plan's pause before a run; `false` when it is to stop.
-    fn pause(&self, env: &Env<'_>) -> bool {
-        let (begun, whole) = (env.clock.elapsed(), Duration::from_nanos(self.plan.repeat.pause.0));
+    /// A pause; `false` when it is to stop.
+    fn pause(&self, env: &Env<'_>, whole: Duration) -> bool {
+        let begun = env.clock.elapsed();
         loop {
             if env.stop.seen() {
                 return false;
@@ -427,4 +539,26 @@ impl<'a> Drive<'a> {
         let before = if self.learnt == 1 { 0.0 } else { self.pace.overhead_s };
         self.pace.overhead_s = before + (overhead_s.max(0.0) - before) * weight;
     }
+}
+
+/// Hosts stay changed, though all else went well.
+fn not_restored(left: &BTreeMap<String, Vec<String>>) -> ErrorRecord {
+    let hosts: Vec<&str> = left.keys().map(String::as_str).collect();
+    let why: Vec<String> =
+        left.iter().map(|(host, what)| format!("{host}: {}", what.join("; "))).collect();
+    let hints = ["settle by hand who sets what, then `linerate campaign restore`"];
+    let what = format!("cannot put {} back", hosts.join(", "));
+    ErrorRecord::new(ErrorKind::NotRestored, what, why.join("; "), &hints)
+}
+
+fn stuck(boot: u32, host: &str) -> ErrorRecord {
+    ErrorRecord::new(
+        ErrorKind::Reboot,
+        format!("{host} does not reboot for boot {boot}"),
+        format!("it was asked {MOST_REBOOTS} times, and its boot_id is the one from before"),
+        &[
+            "check `reboot` of the host in the plan",
+            "reboot it by hand, then `linerate campaign resume`",
+        ],
+    )
 }

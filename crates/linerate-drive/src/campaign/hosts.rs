@@ -31,6 +31,8 @@ struct Member {
     commands: bool,
     /// It reboots.
     reboots: bool,
+    /// A run with it has come to its end.
+    proven: bool,
     /// What it lets a controller do.
     permissions: Permissions,
     agent: Option<Box<dyn HostAgent>>,
@@ -65,8 +67,20 @@ pub struct Fleet<'a> {
 pub enum Trouble {
     /// The host is gone: wait for it and go on.
     Gone(String),
+    /// What was set there was put back: it can be set anew.
+    Again(ErrorRecord),
     /// It will not work better later.
     Fatal(ErrorRecord),
+}
+
+impl Trouble {
+    /// In words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Gone(why) => why.clone(),
+            Self::Again(error) | Self::Fatal(error) => format!("{}: {}", error.what, error.why),
+        }
+    }
 }
 
 impl<'a> Fleet<'a> {
@@ -95,6 +109,7 @@ impl<'a> Fleet<'a> {
                 changed,
                 commands,
                 reboots,
+                proven: false,
                 permissions: Permissions::default(),
                 agent: None,
                 boot_id: None,
@@ -140,6 +155,23 @@ impl<'a> Fleet<'a> {
 
     fn index(&self, name: &str) -> Option<usize> {
         self.members.iter().position(|m| m.host.name == name)
+    }
+
+    /// A run of this setting has come to its end.
+    pub fn ran(&mut self, setting: &plan::Setting) {
+        for host in [Some(setting.from), setting.to].into_iter().flatten() {
+            self.members[host].proven = true;
+        }
+    }
+
+    /// Whether a run with a host has come to its end.
+    pub fn is_proven(&self, host: usize) -> bool {
+        self.members[host].proven
+    }
+
+    /// Whether a host still answers, on the boot that is known. If not, its connection is dropped.
+    pub fn answers(&mut self, name: &str) -> bool {
+        self.index(name).is_none_or(|index| self.with(index, |agent| agent.ping()).is_ok())
     }
 
     /// Connects to every watched host that does not answer yet; one attempt each.
@@ -199,7 +231,7 @@ impl<'a> Fleet<'a> {
                 self.set = None;
                 Ok(None)
             }
-            Err(error) if is_final(&error) => Err(error),
+            Err(error) if is_final(&error, member.proven) => Err(error),
             Err(error) => Ok(Some(format!("{}: {}", error.what, error.why))),
         }
     }
@@ -248,23 +280,13 @@ impl<'a> Fleet<'a> {
     pub fn wait_for_server(
         &mut self,
         env: &Env<'_>,
-        host: usize,
+        (name, port): (&str, u16),
         limit: Duration,
     ) -> Result<Option<f64>, ErrorRecord> {
-        let Some(member) = self.members.get(host) else { return Ok(Some(0.0)) };
-        let (name, port) = (member.host.target(), member.host.port);
         let why = |error: ErrorRecord| format!("{}: {}", error.what, error.why);
         let listens = || Ok(self.hosts.listens(name, port, &env.stop).err().map(why));
         let took = until(env, limit, listens)?;
-        took.map_err(|why| {
-            let seconds = limit.as_secs_f64();
-            let what = format!("{name} port {port} did not answer for {seconds:.0} s");
-            let hints = [
-                "is `linerate serve` running there?",
-                "`linerate campaign resume` goes on when it is there",
-            ];
-            ErrorRecord::new(ErrorKind::HostGone, what, why, &hints)
-        })
+        took.map_err(|why| no_server((name, port), limit, why))
     }
 
     /// Uses a host's connection. An error after which the host does not answer any more drops it.
@@ -281,6 +303,13 @@ impl<'a> Fleet<'a> {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
+        // Whoever kept the settings there has put them back; this lets the host know that none are held any more.
+        if error.kind == ErrorKind::HelperLost && agent.restore().is_ok_and(|back| back.complete())
+        {
+            member.clear();
+            self.set = None;
+            return Err(Trouble::Again(error));
+        }
         if agent.ping().is_ok() {
             return Err(Trouble::Fatal(error));
         }
@@ -352,11 +381,16 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Reads back what is set. What is other than it was when it was set, in words.
+    /// Asks every watched host whether it is there, on the boot that is known, and reads back what is set. What is
+    /// other than it was when it was set, in words.
     pub fn verify(&mut self, plan: &Plan, at: usize) -> Result<Vec<String>, Trouble> {
         let mut wrong = Vec::new();
         for index in 0..self.members.len() {
+            if !self.members[index].watched {
+                continue;
+            }
             if self.members[index].set.is_empty() {
+                self.with(index, |agent| agent.ping())?;
                 continue;
             }
             let set = self.members[index].set.clone();
@@ -409,7 +443,7 @@ impl<'a> Fleet<'a> {
         match done {
             // A host that goes down at once does not answer any more.
             Ok(()) | Err(Trouble::Gone(_)) => Ok(()),
-            Err(Trouble::Fatal(error)) => Err(error),
+            Err(Trouble::Again(error) | Trouble::Fatal(error)) => Err(error),
         }
     }
 
@@ -428,8 +462,9 @@ impl<'a> Fleet<'a> {
             let name = self.members[index].host.name.clone();
             let words = match self.with(index, |agent| agent.restore()) {
                 Ok(back) => back.left(),
+                Err(Trouble::Again(_)) => Vec::new(),
                 Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
-                Err(Trouble::Fatal(error)) => vec![format!("{}: {}", error.what, error.why)],
+                Err(trouble) => vec![trouble.words()],
             };
             self.members[index].clear();
             all.insert(name, words);
@@ -453,20 +488,32 @@ fn is_rounded(applied: &Applied) -> bool {
         && applied.after.as_ref().is_some_and(number)
 }
 
-/// Whether trying again is of no use.
-pub fn is_final(error: &ErrorRecord) -> bool {
+/// Whether trying again is of no use. A host with which a run has come to its end is `proven`: a greeting that it cuts
+/// short says no more than that it is on its way down or up.
+pub fn is_final(error: &ErrorRecord, proven: bool) -> bool {
     Exit::from_code(error.exit_code) == Exit::Usage
-        || matches!(
-            error.kind,
+        || match error.kind {
+            ErrorKind::NotLinerate => !proven,
             ErrorKind::Key
-                | ErrorKind::Policy
-                | ErrorKind::Permission
-                | ErrorKind::Version
-                | ErrorKind::NotLinerate
-                | ErrorKind::OutOfRange
-                | ErrorKind::Usage
-                | ErrorKind::NoPermission
-        )
+            | ErrorKind::Policy
+            | ErrorKind::Permission
+            | ErrorKind::Version
+            | ErrorKind::OutOfRange
+            | ErrorKind::Usage
+            | ErrorKind::NoPermission => true,
+            _ => false,
+        }
+}
+
+/// Nobody has answered a test for as long as a host is waited for.
+pub fn no_server((name, port): (&str, u16), limit: Duration, why: String) -> ErrorRecord {
+    let seconds = limit.as_secs_f64();
+    let what = format!("{name} port {port} did not answer for {seconds:.0} s");
+    let hints = [
+        "is `linerate serve`, or the server of the setting's `dialect`, running there?",
+        "`linerate campaign resume` goes on when it is there",
+    ];
+    ErrorRecord::new(ErrorKind::HostGone, what, why, &hints)
 }
 
 /// The interface that a setting's data uses on a host: by name if the plan says, else the one

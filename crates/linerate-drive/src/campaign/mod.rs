@@ -82,6 +82,8 @@ pub enum Event<'a> {
         controller: &'a Controller,
         /// Where it is kept.
         store: &'a Path,
+        /// What could not be put back, in words, by host; hosts without any are left out.
+        left: &'a BTreeMap<String, Vec<String>>,
         /// Neither an error nor a stop has ended it.
         complete: bool,
     },

@@ -30,8 +30,11 @@ pub fn status(path: &Path) -> Result<CampaignStatus, ErrorRecord> {
     let mut last = last.skip_while(|e| matches!(e, Event::Restored { .. }) && running);
     let (mut waiting_for, mut why) = (None, None);
     let done = controller.open().next().is_none();
-    let state = match last.next() {
-        _ if done && !running => CampaignState::Done,
+    let last = last.next();
+    // All was run, and a host was not put back.
+    let failed = matches!(last, Some(Event::Stopped { by: Some(StoppedBy::Error), .. }));
+    let state = match last {
+        _ if done && !running && !failed => CampaignState::Done,
         Some(Event::Waiting { what }) if running => {
             waiting_for = Some(what.clone());
             CampaignState::Waiting

@@ -11,7 +11,7 @@ use linerate_session::observer::Observer;
 use super::figure;
 use super::hosts::{Fleet, Trouble, is_final};
 use super::prepare::{Prepared, Test};
-use crate::Env;
+use crate::{Env, trial};
 
 /// Bytes kept of what a command prints.
 const KEEP_BYTES: u32 = 4 << 20;
@@ -58,8 +58,14 @@ pub fn run(
                 "timed_out": done.timed_out, "took_ms": done.took_ms,
                 "stdout": done.out, "stderr": done.err,
             });
+            // The first bytes are kept, and the figure may be the last of all.
+            let is_cut = done.truncated && done.out.len() >= KEEP_BYTES as usize;
             let mut ran = match (done.timed_out, done.code) {
                 (true, _) => Ran::failed(format!("the command did not end within {timeout}")),
+                (false, Some(0)) if is_cut => Ran::failed(format!(
+                    "the command printed more than {} MiB, and its end is not known",
+                    KEEP_BYTES >> 20
+                )),
                 (false, Some(0)) => match extract.value(&done.out) {
                     Ok(value) => Ran { value: Some(value), error: None, ..Ran::failed("") },
                     Err(why) => Ran::failed(why),
@@ -80,7 +86,7 @@ pub fn run(
             record.doubts.extend(
                 fleet.doubts().into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text)),
             );
-            judge(prepared, &record)
+            judge(prepared, &record, test.server.is_some_and(|host| fleet.is_proven(host)))
         }
         (Workload::Test { .. }, None) => Ok(Ran::failed("no test")),
     }
@@ -120,23 +126,36 @@ fn remote(plan: &Plan, test: &Test, fleet: &mut Fleet<'_>) -> Result<RunRecord, 
     fleet.with(test.client, |agent| agent.run_test(&remote))
 }
 
-fn judge(prepared: &Prepared, record: &RunRecord) -> Result<Ran, Trouble> {
+/// Whether nobody has answered a test, which may be otherwise later.
+fn is_away(error: &ErrorRecord) -> bool {
+    use ErrorKind::{Busy, Connect, NoRoute, NotLinerate, Refused, Reset, TimedOut, UnknownHost};
+    matches!(
+        error.kind,
+        UnknownHost | Refused | NoRoute | Reset | TimedOut | Connect | NotLinerate | Busy
+    )
+}
+
+fn judge(prepared: &Prepared, record: &RunRecord, proven: bool) -> Result<Ran, Trouble> {
     let error = record.error.as_ref().filter(|_| record.status != Status::Complete);
-    if let Some(error) = error.filter(|error| is_final(error)) {
+    if let Some(error) = error.filter(|error| is_final(error, proven)) {
         return Err(Trouble::Fatal(error.clone()));
     }
     let document = serde_json::to_value(record).map_err(|e| {
         Trouble::Fatal(ErrorRecord::new(ErrorKind::Output, "cannot keep a run", e.to_string(), &[]))
     })?;
-    let ends = |exit| error.is_some_and(|error| Exit::from_code(error.exit_code) == exit);
+    let interrupted = |error: &ErrorRecord| Exit::from_code(error.exit_code) == Exit::Interrupted;
+    let value = || match trial::voids(record) {
+        Some(doubt) => Err(doubt.text.clone()),
+        None => figure::of(&document, &prepared.metric),
+    };
     let mut ran = match record.status {
-        Status::Complete => match figure::of(&document, &prepared.metric) {
+        Status::Complete => match value() {
             Ok(value) => Ran { value: Some(value), error: None, ..Ran::failed("") },
             Err(why) => Ran::failed(why),
         },
         _ => Ran {
-            unreached: ends(Exit::Unreachable),
-            interrupted: ends(Exit::Interrupted),
+            unreached: error.is_some_and(is_away),
+            interrupted: error.is_some_and(interrupted),
             ..Ran::failed(
                 error.map_or("no reason given".to_owned(), |e| format!("{}: {}", e.what, e.why)),
             )

@@ -10,8 +10,13 @@ use linerate_drive::campaign::Hosts;
 use linerate_drive::{Clock, Env, Executor, Watcher, campaign, search, sweep};
 use linerate_experiment::campaign::plan::Host;
 use linerate_model::plan::{End, TestPlan, Traffic};
-use linerate_model::record::{ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status};
-use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingName, SettingValue};
+use linerate_model::record::{
+    Doubt, DoubtKind, ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status,
+};
+use linerate_model::setting::{
+    Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, SettingName,
+    SettingValue,
+};
 use linerate_model::units::Rate;
 use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
 use linerate_runner::client::Request;
@@ -39,6 +44,51 @@ struct State {
     /// By host: how often it booted, what is set, and how often it does not answer yet.
     machines: BTreeMap<String, Machine>,
     log: Vec<String>,
+    fate: Fate,
+    /// Orders to set something or to run a command.
+    orders: u32,
+    /// How often the host `dut` had booted at each test.
+    boots_at_tests: Vec<u32>,
+    /// Where somebody looked whether anything listens.
+    looked_at: Vec<(String, u16)>,
+}
+
+/// What goes wrong with the hosts of a campaign.
+#[derive(Default)]
+pub struct Fate {
+    /// Once so many tests are kept, this host boots by itself.
+    pub crash: Option<(u32, &'static str)>,
+    /// The order of this number loses its helper.
+    pub helper_lost: Option<u32>,
+    /// The test of this number has a doubt.
+    pub doubt: Option<(u32, DoubtKind)>,
+    /// What goes wrong at one number does so at all after it.
+    pub for_ever: bool,
+    /// Nothing can be put back.
+    pub not_restored: bool,
+    /// A command to reboot ends well, and nothing comes of it.
+    pub no_reboot: bool,
+    /// What a command prints.
+    pub prints: Option<String>,
+}
+
+impl State {
+    fn boot(&mut self, host: &str) {
+        let machine = self.machines.entry(host.to_owned()).or_default();
+        *machine = Machine { boots: machine.boots + 1, away: 3, ..Machine::default() };
+    }
+
+    fn crash(&mut self) {
+        let tests = self.tests;
+        if let Some((_, host)) = self.fate.crash.take_if(|(at, _)| *at == tests) {
+            self.boot(host);
+        }
+    }
+
+    /// Whether what is due at `number` is so at the one of now.
+    fn is_due(&self, number: u32, now: u32) -> bool {
+        now == number || self.fate.for_ever && now > number
+    }
 }
 
 #[derive(Default)]
@@ -77,6 +127,27 @@ impl World {
     pub fn again(&self) -> Self {
         self.with(|state| (state.stop, state.cut_at) = (Stop::default(), None));
         self.clone()
+    }
+
+    /// The same world, in which this goes wrong from now on.
+    pub fn fated(self, fate: Fate) -> Self {
+        self.with(|state| state.fate = fate);
+        self
+    }
+
+    /// A host boots, and nobody is told.
+    pub fn boot(&self, host: &str) {
+        self.with(|state| state.boot(host));
+    }
+
+    /// How often the host `dut` had booted at each test.
+    pub fn boots_at_tests(&self) -> Vec<u32> {
+        self.with(|state| state.boots_at_tests.clone())
+    }
+
+    /// Where somebody looked whether anything listens.
+    pub fn looked_at(&self) -> Vec<(String, u16)> {
+        self.with(|state| state.looked_at.clone())
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
@@ -124,10 +195,17 @@ impl World {
         self.step();
         let mut record = self.with(|state| {
             state.tests += 1;
-            let record = measured(plan, state.tests);
+            let mut record = measured(plan, state.tests);
             state.now += Duration::from_secs_f64(record.asked.duration_s.unwrap_or(1.0) + 0.1);
+            let boots = state.machines.get("dut").map_or(0, |machine| machine.boots);
+            state.boots_at_tests.push(boots);
+            if let Some((test, kind)) = &state.fate.doubt
+                && state.is_due(*test, state.tests)
+            {
+                record.doubts.push(Doubt::new(kind.clone(), format!("made up: {kind}")));
+            }
             match &state.fails {
-                Some((test, error)) if *test == state.tests => {
+                Some((test, error)) if state.is_due(*test, state.tests) => {
                     let status =
                         if error.exit_code == 4 { Status::Invalid } else { Status::Failed };
                     RunRecord { status, error: Some(error.clone()), ..record }
@@ -223,10 +301,16 @@ impl Watcher for World {
             campaign::Event::Began { .. } => "began".to_owned(),
             campaign::Event::Happened(_) => return,
             campaign::Event::Running { .. } => "running".to_owned(),
-            campaign::Event::Ran { .. } => "ran".to_owned(),
+            campaign::Event::Ran { .. } => {
+                self.with(State::crash);
+                "ran".to_owned()
+            }
             campaign::Event::Restored { host, left } => format!("restored {host} {left:?}"),
             campaign::Event::Note(text) => format!("note {text}"),
-            campaign::Event::Over { complete, .. } => format!("over {complete}"),
+            campaign::Event::Over { complete, left, .. } if left.is_empty() => {
+                format!("over {complete}")
+            }
+            campaign::Event::Over { complete, left, .. } => format!("over {complete} {left:?}"),
         };
         self.with(|state| state.log.push(name));
     }
@@ -257,8 +341,9 @@ impl Hosts for World {
         Ok((Box::new(agent), Restoration::default()))
     }
 
-    fn listens(&mut self, _name: &str, _port: u16, _stop: &Stop) -> Result<(), ErrorRecord> {
+    fn listens(&mut self, name: &str, port: u16, _stop: &Stop) -> Result<(), ErrorRecord> {
         self.step();
+        self.with(|state| state.looked_at.push((name.to_owned(), port)));
         Ok(())
     }
 }
@@ -275,10 +360,18 @@ impl HostAgent for Agent {
         }
         let boots = self.boots;
         self.world.with(|state| {
-            let machine = state.machines.get_mut(&self.name).expect("it was connected to");
-            if machine.boots != boots {
+            if state.machines.get(&self.name).expect("it was connected to").boots != boots {
                 return Err(error("gone", 3));
             }
+            if matches!(request, Ask::Apply { .. } | Ask::Command(_)) {
+                state.orders += 1;
+                if state.fate.helper_lost.is_some_and(|at| state.is_due(at, state.orders)) {
+                    // What it had set is put back.
+                    state.machines.entry(self.name.clone()).or_default().set.clear();
+                    return Err(error("helper_lost", 3));
+                }
+            }
+            let machine = state.machines.get_mut(&self.name).expect("it was connected to");
             Ok(match request {
                 Ask::Facts => {
                     let mut host = records::empty("tcp").client;
@@ -317,21 +410,37 @@ impl HostAgent for Agent {
                 }
                 Ask::Restore => {
                     machine.set.clear();
-                    Reply::Restored(Restoration::default())
+                    let knob = RestoredKnob {
+                        what: "feature tso of eth0".into(),
+                        before: "on".into(),
+                        set: "off".into(),
+                        now: None,
+                        outcome: RestoreOutcome::Failed,
+                        why: Some("made up".into()),
+                    };
+                    let knobs = if state.fate.not_restored { vec![knob] } else { Vec::new() };
+                    Reply::Restored(Restoration { knobs, ..Restoration::default() })
                 }
                 Ask::Reboot { .. } => {
-                    *machine = Machine { boots: boots + 1, away: 3, ..Machine::default() };
+                    state.log.push(format!("reboot {}", self.name));
+                    if !state.fate.no_reboot {
+                        state.boot(&self.name);
+                    }
                     Reply::Done
                 }
-                Ask::Command(_) => Reply::Command(CommandOutcome {
-                    code: Some(0),
-                    signal: None,
-                    timed_out: false,
-                    out: "rate 12.5\n".into(),
-                    err: String::new(),
-                    truncated: false,
-                    took_ms: 10,
-                }),
+                Ask::Command(command) => {
+                    let all = state.fate.prints.as_deref().unwrap_or("rate 12.5\n");
+                    let kept = all.len().min(command.keep_bytes as usize);
+                    Reply::Command(CommandOutcome {
+                        code: Some(0),
+                        signal: None,
+                        timed_out: false,
+                        out: all[..kept].to_owned(),
+                        err: String::new(),
+                        truncated: kept < all.len(),
+                        took_ms: 10,
+                    })
+                }
                 _ => Reply::Done,
             })
         })

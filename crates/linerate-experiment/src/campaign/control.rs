@@ -15,6 +15,8 @@ pub use pace::Pace;
 pub const MOST_CRASHES: u32 = 5;
 /// A run that was cut so often, the host being well, brings the controller down.
 pub const MOST_CUTS: u32 = 50;
+/// A host that was asked so often to reboot and is still on its boot does not.
+pub const MOST_REBOOTS: u32 = 3;
 
 /// What is known of the hosts right now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +51,13 @@ pub enum Step {
         host: String,
         /// Its boot id now.
         old: String,
+    },
+    /// The host was asked [`MOST_REBOOTS`] times, and is on the boot from before.
+    Stuck {
+        /// Boot of the design.
+        boot: u32,
+        /// Host of the plan.
+        host: String,
     },
     /// Wait until the host answers, on another boot than `not` if that is given.
     Await {
@@ -113,8 +122,8 @@ pub struct Controller {
     watched: Vec<String>,
     retries: u32,
     warms_up: bool,
-    /// Old boot id of each host that was to reboot.
-    began: BTreeMap<(u32, String), String>,
+    /// Old boot id of each host that was to reboot, and how often it was asked.
+    began: BTreeMap<(u32, String), (String, u32)>,
     proved: BTreeSet<(u32, String)>,
     current: BTreeMap<String, String>,
     running: Option<Attempt>,
@@ -163,7 +172,9 @@ impl Controller {
     pub fn observe(&mut self, event: &Event, why: Option<&str>) {
         match event {
             Event::BootBegan { boot, host, old } => {
-                self.began.insert((*boot, host.clone()), old.clone());
+                let (known, asked) = self.began.entry((*boot, host.clone())).or_default();
+                old.clone_into(known);
+                *asked += 1;
             }
             Event::BootProved { boot, host, boot_id } => {
                 self.proved.insert((*boot, host.clone()));
@@ -230,7 +241,8 @@ impl Controller {
             }
             _ => {}
         }
-        if extra {
+        // What brings the controller down does so as a warm-up beyond the design as well.
+        if extra && state != RunState::Cut {
             return;
         }
         match (state, place) {
@@ -291,10 +303,11 @@ impl Controller {
                 }
                 let (boot, host) = (slot.boot, host.clone());
                 return Some(match (self.began.get(&key), world.boots.get(&host)) {
-                    (old, None) => Step::Await { host, not: old.cloned() },
-                    (Some(old), Some(now)) if old != now => {
+                    (began, None) => Step::Await { host, not: began.map(|(old, _)| old.clone()) },
+                    (Some((old, _)), Some(now)) if old != now => {
                         Step::Prove { boot, host, boot_id: now.clone() }
                     }
+                    (Some((_, asked)), _) if *asked >= MOST_REBOOTS => Step::Stuck { boot, host },
                     (_, Some(now)) => Step::Reboot { boot, host, old: now.clone() },
                 });
             }
@@ -326,6 +339,16 @@ impl Controller {
     /// Slots that are filled.
     pub fn filled(&self) -> u64 {
         self.places.iter().filter(|p| **p == Place::Filled).count() as u64
+    }
+
+    /// Settings of which a slot is filled.
+    pub fn ran(&self) -> BTreeSet<&str> {
+        self.slots
+            .iter()
+            .zip(&self.places)
+            .filter(|(_, place)| **place == Place::Filled)
+            .map(|(slot, _)| slot.setting.as_str())
+            .collect()
     }
 
     /// Runs that were cut, and runs that failed.

@@ -35,6 +35,7 @@ pub use self::held::{set, still};
 pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
 pub(crate) use self::monitor::Life;
 pub use self::monitor::{MONITOR_VERB, monitor};
+pub use self::reboot::reboot_by;
 pub use self::remote::{Access, Remote, listens};
 pub(crate) use self::session::{Session, admit};
 pub(crate) use self::slot::{AgentSlot, Begun};

@@ -2,6 +2,7 @@
 //! lines.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
 use std::path::Path;
 
@@ -80,8 +81,8 @@ impl Watcher for Show {
             Progress::Ran { run, controller, left_s } => self.run(run, controller, left_s),
             Progress::Restored { host, left } => self.restored(host, left),
             Progress::Note(text) => self.remark(text),
-            Progress::Over { plan, controller, store, complete } => {
-                self.over(plan, controller, store, complete);
+            Progress::Over { plan, controller, store, left, complete } => {
+                self.over(plan, controller, store, left, complete);
             }
         }
     }
@@ -251,7 +252,14 @@ impl Show {
     }
 
     /// It is over.
-    fn over(&self, plan: &Plan, controller: &Controller, store: &Path, complete: bool) {
+    fn over(
+        &self,
+        plan: &Plan,
+        controller: &Controller,
+        store: &Path,
+        left: &BTreeMap<String, Vec<String>>,
+        complete: bool,
+    ) {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
@@ -260,6 +268,7 @@ impl Show {
                 done: controller.filled(),
                 total: self.total,
                 short: controller.short(),
+                left: left.clone(),
                 runs,
             });
             put(json::line(&end));

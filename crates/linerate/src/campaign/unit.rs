@@ -39,13 +39,16 @@ Description=linerate campaign {name}
 Wants=network-online.target
 After=network-online.target
 ConditionPathExists={store_plain}
-StartLimitIntervalSec=0
+# A boot begins the count anew; a plan with faults is not tried again.
+StartLimitIntervalSec=1h
+StartLimitBurst=20
 
 [Service]
 Type=exec
 ExecStart={program} campaign resume {plan} --store {store}
 ExecStopPost=-/bin/sh -c 'if [ \"$$EXIT_STATUS\" = 0 ] && [ \"$$SERVICE_RESULT\" = success ] && {program} campaign status {store} | grep -q \": done$$\"; then systemctl disable linerate-{name}.service; fi'
 Restart=on-failure
+RestartPreventExitStatus=2
 RestartSec=10
 TimeoutStopSec=60
 KillMode=mixed

@@ -705,6 +705,10 @@ fn a_unit_goes_on_after_a_boot() {
         "ProtectSystem=strict",
         "NoNewPrivileges=true",
         "WantedBy=multi-user.target",
+        // What does not get better is given up in the end.
+        "StartLimitIntervalSec=1h",
+        "StartLimitBurst=20",
+        "RestartPreventExitStatus=2",
     ] {
         assert!(unit.contains(line), "{unit}");
     }

@@ -77,6 +77,11 @@ impl Lab {
                     self.set = None;
                 }
             }
+            // Somebody sees to it by hand.
+            Step::Stuck { .. } => {
+                self.boot_number += 1;
+                self.set = None;
+            }
             Step::Await { .. } => unreachable!("this host always answers"),
             Step::Prove { boot, host, boot_id } => {
                 if !cut {
@@ -188,6 +193,48 @@ fn a_host_that_is_away_is_waited_for() {
     assert_eq!(c.next(&away), Step::Await { host: HOST.into(), not: Some(old.clone()) });
     // It never went down: asked again.
     assert_eq!(c.next(&lab.world()), Step::Reboot { boot: 1, host: HOST.into(), old });
+}
+
+#[test]
+fn a_reboot_that_does_not_come_is_asked_for_three_times() {
+    let lab = Lab::new(1, 1, 1, &["a"]);
+    let mut c = lab.controller();
+    let old = "boot-0".to_owned();
+    for _ in 0..MOST_REBOOTS {
+        let step = Step::Reboot { boot: 1, host: HOST.into(), old: old.clone() };
+        assert_eq!(c.next(&lab.world()), step);
+        c.observe(&Event::BootBegan { boot: 1, host: HOST.into(), old: old.clone() }, None);
+    }
+    // Whoever goes on with it asks no more.
+    c.observe(&Event::Stopped { by: None, why: String::new() }, None);
+    assert_eq!(c.next(&lab.world()), Step::Stuck { boot: 1, host: HOST.into() });
+    // Somebody has rebooted it by hand.
+    let by_hand = Lab { boot_number: 1, ..lab };
+    let boot_id = "boot-1".to_owned();
+    assert_eq!(c.next(&by_hand.world()), Step::Prove { boot: 1, host: HOST.into(), boot_id });
+}
+
+#[test]
+fn a_warm_up_beyond_the_design_that_kills_its_controller_is_given_up() {
+    let mut lab = Lab::new(0, 1, 1, &["a"]);
+    // The host is seen, the warm-up set and run, and then the host boots.
+    for _ in 0..3 {
+        lab.step(false, false);
+    }
+    (lab.boot_number, lab.set) = (1, None);
+    // It is seen again, and set.
+    lab.step(false, false);
+    lab.step(false, false);
+    let mut c = lab.controller();
+    let run = Step::Run(Attempt { slot: 1, attempt: 1, extra: true });
+    assert_eq!(c.next(&lab.world()), run);
+    for attempt in 1..=MOST_CUTS {
+        c.observe(&Event::RunBegan { slot: 1, attempt, extra: true }, None);
+        let state = RunState::Cut;
+        c.observe(&Event::RunEnded { slot: 1, attempt, extra: true, state }, None);
+    }
+    let why = format!("its controller ended {MOST_CUTS} times during it");
+    assert_eq!(c.next(&lab.world()), Step::GiveUp { slot: 1, why });
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! Campaigns whose hosts go wrong: they boot by themselves, lose what was set, are away, or stay as they are.
+
+use linerate_drive::campaign::{self, Ended};
+use linerate_model::campaign::{CampaignState, Event, RunState, StoredRun};
+use linerate_model::record::DoubtKind;
+use linerate_store::Reader;
+
+use crate::world::{Fate, Folder, World, error};
+use crate::{PLAN, SLOTS, begin, check};
+
+/// [`PLAN`] with other settings, and without reboots.
+fn plan(settings: &str) -> String {
+    let (head, _) = PLAN.split_once("[settings.here]").unwrap();
+    format!("{}{settings}", head.replace("boots = 2", "boots = 0"))
+}
+
+/// One in which nothing is set on the host that reboots, and which is no client.
+fn towards_dut() -> String {
+    plan("[settings.to]\nfrom = \"local\"\nto = \"dut\"\n").replace("boots = 0", "boots = 2")
+}
+
+fn runs(folder: &Folder) -> Vec<StoredRun> {
+    Reader::open(&folder.file("plan.db")).unwrap().runs().unwrap()
+}
+
+fn kept(folder: &Folder) -> Vec<Event> {
+    let events = Reader::open(&folder.file("plan.db")).unwrap().events().unwrap();
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+fn reboots(world: &World) -> usize {
+    world.events().iter().filter(|event| *event == "reboot dut").count()
+}
+
+#[test]
+fn a_host_that_boots_by_itself_is_noticed_wherever_it_does() {
+    for test in 1..=6 {
+        let fate = Fate { crash: Some((test, "dut")), ..Fate::default() };
+        let (world, folder) = (World::default().fated(fate), Folder::new("crash"));
+        assert_eq!(begin(&world, &folder, &towards_dut()).unwrap(), Ended::Done);
+        check(&folder, &world, 6, &format!("test {test}"));
+        let known: Vec<String> = runs(&folder).into_iter().filter_map(|run| run.boot_id).collect();
+        let real = world.boots_at_tests().into_iter().map(|boots| format!("local-0/dut-{boots}"));
+        assert_eq!(known, real.collect::<Vec<_>>(), "test {test}");
+        assert_eq!(reboots(&world), 2, "test {test}: one real reboot for each boot of the design");
+    }
+}
+
+#[test]
+fn a_host_that_does_not_reboot_is_not_asked_for_ever() {
+    let fate = Fate { no_reboot: true, ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("stuck"));
+    let plan = towards_dut().replace("boots = 2", "boots = 1");
+    for kind in ["host_gone", "host_gone", "host_gone", "reboot", "reboot"] {
+        assert_eq!(begin(&world, &folder, &plan).unwrap_err().kind.name(), kind);
+    }
+    assert_eq!(reboots(&world), 3);
+    // By hand.
+    world.boot("dut");
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    check(&folder, &world, 3, "by hand");
+}
+
+/// Tests from a host to the peer, which has another port than usual.
+fn to_peer(from: &str, more: &str) -> String {
+    let settings = format!("[settings.s]\nfrom = \"{from}\"\nto = \"peer\"\n{more}\n");
+    plan(&settings).replace("address = \"peer\"", "address = \"peer\"\nport = 5301")
+}
+
+#[test]
+fn a_server_that_is_away_is_awaited_where_the_test_goes_to() {
+    for (more, port) in [("", 5301), ("port = 7000", 7000), ("dialect = \"netperf\"", 12_865)] {
+        let (world, folder) = (World::failing(1, error("refused", 3)), Folder::new("port"));
+        assert_eq!(begin(&world, &folder, &to_peer("local", more)).unwrap(), Ended::Done);
+        assert_eq!(world.looked_at(), [("peer".to_owned(), port)], "{more}");
+    }
+    // What is no absence is not waited for.
+    let (world, folder) = (World::failing(1, error("udp_blocked", 3)), Folder::new("blocked"));
+    assert_eq!(begin(&world, &folder, &to_peer("local", "")).unwrap(), Ended::Done);
+    assert!(world.looked_at().is_empty());
+}
+
+#[test]
+fn a_server_that_a_client_elsewhere_does_not_reach_is_tried_from_there() {
+    // Without another attempt.
+    let plan = to_peer("dut", "dialect = \"netperf\"").replace("retries = 2", "retries = 0");
+    let (world, folder) = (World::failing(1, error("refused", 3)), Folder::new("elsewhere"));
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    assert_eq!((world.looked_at(), world.tests()), (vec![], 4));
+    let runs = runs(&folder);
+    assert!(runs.iter().all(|run| run.attempt == 1 && run.error.is_none()), "{runs:?}");
+    let gaps = kept(&folder).into_iter().filter(|event| match event {
+        Event::Gap { host, seconds, .. } => host == "peer" && *seconds >= 5.0,
+        _ => false,
+    });
+    assert_eq!(gaps.count(), 1);
+    // As long as a host is waited for.
+    let world = World::failing(1, error("refused", 3));
+    let world = world.fated(Fate { for_ever: true, ..Fate::default() });
+    let folder = Folder::new("nowhere");
+    let error = begin(&world, &folder, &plan).unwrap_err();
+    assert_eq!(error.kind.name(), "host_gone");
+    assert!(error.what.contains("peer port 12865 did not answer for 60 s"), "{error:?}");
+    assert!(world.tests() > 5 && world.looked_at().is_empty(), "{}", world.tests());
+    assert_eq!(self::runs(&folder).len(), 1);
+}
+
+#[test]
+fn a_helper_that_is_killed_costs_an_attempt() {
+    for order in 1..=6 {
+        let fate = Fate { helper_lost: Some(order), ..Fate::default() };
+        let (world, folder) = (World::default().fated(fate), Folder::new("helper"));
+        assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done, "order {order}");
+        check(&folder, &world, SLOTS, &format!("order {order}"));
+    }
+    let fate = Fate { helper_lost: Some(1), for_ever: true, ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("helpers"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind.name(), "helper_lost");
+}
+
+#[test]
+fn a_greeting_that_is_cut_short_is_final_of_a_host_that_is_new_only() {
+    let closed = || error("not_linerate", 3);
+    let (world, folder) = (World::failing(1, closed()), Folder::new("greeting"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind.name(), "not_linerate");
+    let (world, folder) = (World::failing(2, closed()), Folder::new("greeting"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
+    check(&folder, &world, SLOTS, "after a run");
+    // A later controller knows it of the store.
+    let folder = Folder::new("greeting");
+    let world = World::failing(3, error("key", 3));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap_err().kind.name(), "key");
+    let world = World::failing(1, closed());
+    assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
+    check(&folder, &world, SLOTS, "by another controller");
+}
+
+#[test]
+fn a_campaign_whose_host_is_not_put_back_is_no_success() {
+    let plan = plan("[settings.off]\nfrom = \"dut\"\nto = \"peer\"\nset.dut.offload.tso = false\n");
+    let fate = Fate { not_restored: true, ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("left"));
+    let error = begin(&world, &folder, &plan).unwrap_err();
+    assert_eq!((error.kind.name(), error.exit_code), ("not_restored", 1));
+    assert_eq!(error.why, "dut: feature tso of eth0: made up");
+    let left = r#"["feature tso of eth0: made up"]"#;
+    let events = world.events();
+    assert!(events.contains(&format!("restored dut {left}")), "{events:?}");
+    assert_eq!(*events.last().unwrap(), format!("over false {{\"dut\": {left}}}"));
+    let status = || campaign::status(&folder.file("plan.db")).unwrap();
+    let found = status();
+    assert_eq!((found.state, found.done, found.total), (CampaignState::Failed, 3, 3));
+    assert!(found.why.is_some_and(|why| why.contains("cannot put dut back")));
+    // The next controller finds nothing left to run, and puts it back.
+    let world = World::default();
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    assert_eq!((status().state, world.tests()), (CampaignState::Done, 0));
+}
+
+#[test]
+fn a_figure_is_not_taken_from_the_first_part_of_an_output() {
+    let command = "[settings.c]\nfrom = \"dut\"\ncommand = \"measure\"\nmetric = { column = 2 }\n";
+    let plan = plan(command)
+        .replace("warmup = 1\nruns = 2\nretries = 2", "warmup = 0\nruns = 1\nretries = 0");
+    let prints = format!("{}rate 99\n", "rate 1\n".repeat(800_000));
+    let fate = Fate { prints: Some(prints), ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("cut"));
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Short);
+    let runs = runs(&folder);
+    assert_eq!((runs.len(), runs[0].state, runs[0].value), (1, RunState::Failed, None));
+    let why = "the command printed more than 4 MiB, and its end is not known";
+    assert_eq!(runs[0].error.as_deref(), Some(why));
+}
+
+#[test]
+fn a_run_that_was_not_the_test_that_was_asked_for_is_repeated() {
+    let fate = || Fate { doubt: Some((4, DoubtKind::LinkLost)), ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate()), Folder::new("void"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Done);
+    check(&folder, &world, SLOTS, "once");
+    let runs = runs(&folder);
+    let at = runs.iter().position(|run| run.state == RunState::Failed).unwrap();
+    assert_eq!(runs[at].error.as_deref(), Some("made up: link-lost"));
+    let next = &runs[at + 1];
+    assert_eq!((next.slot, next.attempt, next.state), (runs[at].slot, 2, RunState::Counted));
+    // As often as the plan says.
+    let fate = Fate { for_ever: true, ..fate() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("voids"));
+    assert_eq!(begin(&world, &folder, &towards_dut()).unwrap(), Ended::Short);
+    // Three of the first boot were well, three of the second not, three times each.
+    assert_eq!(world.tests(), 3 + 9);
+}
