@@ -27,6 +27,14 @@ pub struct Device {
     pub address: String,
 }
 
+impl Device {
+    /// Whether it is `other`, in one network namespace and boot. It may have been renamed or have got another address
+    /// since; where both differ, the index was given to another one.
+    pub fn is(&self, other: &Self) -> bool {
+        self.index == other.index && (self.name == other.name || self.address == other.address)
+    }
+}
+
 /// One thing of a host that has one value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +47,9 @@ pub enum Knob {
     Coalesce(Device, String),
     /// A number of queues: `rx`, `tx`, `other`, `combined`.
     Channels(Device, String),
+    /// Largest packet of IPv6 where it is not the interface's: a change of that sets both. It stands before that, since of
+    /// what moved together the last is put back first.
+    Ipv6Mtu(Device),
     /// Largest packet.
     Mtu(Device),
     /// Length of the transmit queue, which the kernel changes with some disciplines.
@@ -65,6 +76,7 @@ impl Knob {
             | Self::Ring(device, _)
             | Self::Coalesce(device, _)
             | Self::Channels(device, _)
+            | Self::Ipv6Mtu(device)
             | Self::Mtu(device)
             | Self::TxQueueLength(device)
             | Self::Qdisc(device)
@@ -104,6 +116,7 @@ impl fmt::Display for Knob {
             Self::Ring(device, name) => write!(f, "ring {name} of {}", device.name),
             Self::Coalesce(device, name) => write!(f, "coalescing {name} of {}", device.name),
             Self::Channels(device, name) => write!(f, "{name} queues of {}", device.name),
+            Self::Ipv6Mtu(device) => write!(f, "MTU of IPv6 on {}", device.name),
             Self::Mtu(device) => write!(f, "MTU of {}", device.name),
             Self::TxQueueLength(device) => write!(f, "transmit queue length of {}", device.name),
             Self::Qdisc(device) => write!(f, "queueing discipline of {}", device.name),

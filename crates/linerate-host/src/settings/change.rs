@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use linerate_model::setting::SideEffect;
 use linerate_model::undo::{Held, Knob, Turn, Turned};
 
 use super::reading::{Now, Reading, Values};
@@ -47,6 +48,19 @@ pub(super) fn differences(before: &Values, after: &Reading) -> Vec<Turned> {
                 Some(Turned { knob: knob.clone(), before: before.clone(), now })
             }
             _ => None,
+        })
+        .collect()
+}
+
+/// What changed that nobody had asked for.
+pub(super) fn also(turned: &[Turned], wishes: &[Turn]) -> Vec<SideEffect> {
+    turned
+        .iter()
+        .filter(|turned| !wishes.iter().any(|wish| wish.knob == turned.knob))
+        .map(|turned| SideEffect {
+            what: turned.knob.to_string(),
+            before: turned.before.clone(),
+            after: turned.now.clone(),
         })
         .collect()
 }

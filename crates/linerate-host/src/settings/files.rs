@@ -21,10 +21,19 @@ pub(crate) fn sysctl(name: &str) -> String {
     format!("proc/sys/{path}")
 }
 
+/// The file of what IPv6 takes for the MTU of an interface.
+pub(crate) fn ipv6_mtu(device: &str) -> String {
+    format!("proc/sys/net/ipv6/conf/{device}/mtu")
+}
+
 /// The parameter `name` and those that writing it may change as well: those of every interface, for
-/// the ones that stand for all of them.
+/// the ones that stand for all of them. The default congestion control becomes one that all may use, and stays so
+/// when it is the default no more (`tcp_set_default_congestion_control` of net/ipv4/tcp_cong.c).
 pub(crate) fn sysctl_companions(roots: &Roots, name: &str) -> Vec<String> {
     let mut all = vec![name.to_owned()];
+    if name == "net.ipv4.tcp_congestion_control" {
+        all.push("net.ipv4.tcp_allowed_congestion_control".to_owned());
+    }
     for version in ["net.ipv4.conf.", "net.ipv6.conf."] {
         let leaf = name
             .strip_prefix(version)

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_model::undo::{self, Damage, Held, Knob, Place, Record, Turn, Turned};
+use linerate_model::undo::{self, Damage, Device, Held, Knob, Place, Record, Turn, Turned};
 
 /// The calls that must not fail unnoticed, so that tests can let each of them fail.
 pub(crate) trait Disk: Send {
@@ -68,6 +68,8 @@ pub(crate) struct Journal {
     records: Vec<Record>,
     damages: Vec<Damage>,
     last: u64,
+    /// Length of the file.
+    bytes: usize,
     /// The file ends within a line, which must not become a part of the next.
     torn: bool,
     disk: Box<dyn Disk>,
@@ -148,18 +150,10 @@ impl Journal {
             .and_then(|()| file.seek(SeekFrom::Start(0)))
             .and_then(|_| writeln!(file, "{}", std::process::id()));
         let path = name("journal");
-        let mut bytes = Vec::new();
-        match File::open(&path) {
-            Ok(file) => {
-                file.take(MOST_BYTES)
-                    .read_to_end(&mut bytes)
-                    .map_err(fault("cannot read", &path))?;
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(fault("cannot read", &path)(e)),
-        }
+        let bytes = content(&path).map_err(fault("cannot read", &path))?;
         let (records, damages) = undo::parse(&bytes);
         Ok(Self {
+            bytes: bytes.len(),
             torn: bytes.last().is_some_and(|byte| *byte != b'\n'),
             directory: directory.to_owned(),
             path,
@@ -177,6 +171,13 @@ impl Journal {
     /// What is known of all changes so far.
     pub(crate) fn records(&self) -> &[Record] {
         &self.records
+    }
+
+    /// The interface as its knobs in the journal have it: it may have been called otherwise, or had another address.
+    pub(crate) fn known(&self, device: &Device) -> Device {
+        let undos = undo::undos(&self.records, &self.place);
+        let mut known = undos.iter().filter_map(|undo| undo.knob.device());
+        known.find(|known| known.is(device)).unwrap_or(device).clone()
     }
 
     /// What of an earlier process cannot be read.
@@ -220,6 +221,14 @@ impl Journal {
         if self.torn {
             line.insert(0, '\n');
         }
+        // A change leaves room for what comes of it.
+        let room = if named { ROOM_BYTES } else { 0 };
+        let bytes = self.bytes.saturating_add(line.len());
+        if bytes.saturating_add(room) > MOST_BYTES {
+            let path = self.path.display();
+            return Err(format!("the undo journal {path} is full: put back first what it has"));
+        }
+        self.bytes = bytes;
         // In memory first: if the line reached the disk all the same, both say the same.
         self.records.push(record);
         let written = self
@@ -252,7 +261,7 @@ impl Journal {
         self.damages.clear();
         self.broken = None;
         self.torn = false;
-        self.last = 0;
+        (self.last, self.bytes) = (0, 0);
         Ok(())
     }
 }
@@ -262,7 +271,9 @@ impl Journal {
 pub(super) const LOCK_TRIES: u32 = 25;
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// A journal of all settings of a large host is far below.
-const MOST_BYTES: u64 = 64 << 20;
+const MOST_BYTES: usize = if cfg!(test) { 6 << 20 } else { 64 << 20 };
+/// For the lines of what came of the last change, and of what is settled then.
+const ROOM_BYTES: usize = 4 * undo::MOST_LINE_BYTES;
 
 /// Takes away what earlier boots left behind: their settings are gone, and so are their namespaces.
 /// The journal of `here` is left to whoever opens it. Locks stay: one that is taken away while
@@ -290,13 +301,27 @@ pub(crate) fn sweep(directory: &Path, here: &Place) {
 
 /// Whether a journal is whole and of other boots only.
 fn all_old(path: &Path, boot_id: &str) -> bool {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    let Ok(bytes) = content(path) else { return false };
     let (records, damages) = undo::parse(&bytes);
-    read.is_ok()
-        && !records.is_empty()
+    !records.is_empty()
         && damages.is_empty()
         && records.iter().all(|record| undo::of_other_boots(std::slice::from_ref(record), boot_id))
+}
+
+/// All of a journal; nothing where there is none.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
+    match File::open(path) {
+        Ok(file) => file.take(most.saturating_add(1)).read_to_end(&mut bytes)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+        Err(e) => return Err(e),
+    };
+    if bytes.len() > MOST_BYTES {
+        let why = format!("it has more than {MOST_BYTES} bytes, as none that is whole has");
+        return Err(io::Error::other(why));
+    }
+    Ok(bytes)
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
@@ -317,6 +342,39 @@ mod tests {
         assert!(matches!(open(), Err(JournalError::Taken(_))));
         drop(held);
         drop((open().unwrap(), of_child));
+        fs::remove_dir_all(&state).unwrap();
+    }
+
+    #[test]
+    fn a_full_journal_takes_no_change_and_still_what_came_of_those_before() {
+        let state = std::env::temp_dir().join(format!("linerate-full-{}", std::process::id()));
+        let place = Place { boot_id: "b".into(), namespace: 1 };
+        let open = || Journal::open(&state, place.clone(), Box::<RealDisk>::default());
+        let wish = Turn { knob: Knob::Governor(7), before: "a".into(), asked: "b".into() };
+        let around = vec![Held { knob: Knob::Governor(8), value: "x".repeat(500_000) }];
+        let mut journal = open().unwrap();
+        let mut last = 0;
+        let full = (0..20).find_map(|_| {
+            match journal.announce(vec![wish.clone()], around.clone()) {
+                Ok(id) => last = id,
+                Err(why) => return Some(why),
+            }
+            None
+        });
+        assert!(full.as_deref().is_some_and(|why| why.contains("is full")), "{full:?}");
+        journal.note(last, vec![], vec![]).unwrap();
+        journal.settle(vec![Knob::Governor(7)]).unwrap();
+        let (path, records) = (journal.path.clone(), journal.records.len());
+        drop(journal);
+        // All of it is read again.
+        let journal = open().unwrap();
+        assert_eq!((journal.records.len(), journal.damages.len()), (records, 0));
+        drop(journal);
+        // Of one that is longer, what comes first is not taken for all of it.
+        let long = OpenOptions::new().write(true).open(&path).unwrap();
+        long.set_len(u64::try_from(MOST_BYTES).unwrap() + 1).unwrap();
+        let why = open().err().unwrap().to_string();
+        assert!(why.contains("more than"), "{why}");
         fs::remove_dir_all(&state).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use super::knobs::{knobs_of, of_group, of_queue, switched};
 use super::reading::{NoDevice, Now, Part, Reading, Values};
 use crate::irq::NicIrqs;
 use crate::netlink::ethtool::{self, Ethtool};
-use crate::netlink::link::{self, Link};
+use crate::netlink::link::{self, Link, Port};
 use crate::netlink::parameters::{self, Group};
 use crate::netlink::{Netlink, Refusal, tree};
 use crate::roots::Roots;
@@ -56,25 +56,38 @@ impl Kernel {
                 .map(|index| Device { name: name.to_owned(), index, address: String::new() })
                 .map_err(|_| unreadable(format!("/{path} has no number")));
         }
-        let link = self.link(name)?;
-        Ok(Device { name: link.name, index: link.index, address: link.address })
+        self.link(name, |route| link::by_name(route, name)).map(device_of)
     }
 
-    fn link(&mut self, name: &str) -> Result<Link, NoDevice> {
+    /// The interface as it is now, by whatever name.
+    pub(super) fn present(&mut self, device: &Device) -> Result<Device, NoDevice> {
+        let found = if self.roots.is_host() {
+            device_of(self.link(&device.name, |route| link::by_index(route, device.index))?)
+        } else {
+            self.device(&device.name)?
+        };
+        if found.is(device) { Ok(found) } else { Err(NoDevice::Gone(device.name.clone())) }
+    }
+
+    fn link(
+        &mut self,
+        name: &str,
+        ask: impl FnOnce(&mut Netlink) -> Result<Link, Refusal>,
+    ) -> Result<Link, NoDevice> {
         let route = self
             .route
             .as_mut()
             .ok_or_else(|| NoDevice::Unreadable("this kernel has no netlink".into()))?;
-        link::by_name(route, name).map_err(|refusal| match refusal.errno {
+        ask(route).map_err(|refusal| match refusal.errno {
             Errno::ENODEV => NoDevice::Gone(name.to_owned()),
             _ => NoDevice::Unreadable(format!("the kernel does not report {name}: {refusal}")),
         })
     }
 
-    /// Whether the files in /sys are those of this interface: /sys shows the network namespace of
-    /// whoever mounted it.
-    fn in_sys(&self, device: &Device) -> bool {
-        self.roots.number(&format!("sys/class/net/{}/ifindex", device.name)) == Some(device.index)
+    /// Whether the files in /sys are those of the interface that has this name now: /sys shows the
+    /// network namespace of whoever mounted it.
+    fn in_sys(&self, name: &str, index: u32) -> bool {
+        self.roots.number(&format!("sys/class/net/{name}/ifindex")) == Some(index)
     }
 
     /// Every knob of an interface, and what of it cannot be read.
@@ -84,11 +97,11 @@ impl Kernel {
             self.by_rtnetlink(device, &mut reading);
             self.by_ethtool(device, &mut reading);
         }
-        if self.in_sys(device) {
-            self.queues(device, &mut reading);
+        let name = self.present(device).map_or_else(|_| device.name.clone(), |now| now.name);
+        if self.in_sys(&name, device.index) {
+            self.queues(device, &name, &mut reading);
         } else {
             for part in [Part::RxQueues, Part::TxQueues, Part::Interrupts] {
-                let name = &device.name;
                 let why =
                     format!("/sys here does not show {name}: it is of another network namespace");
                 reading.cannot(part, why);
@@ -98,9 +111,10 @@ impl Kernel {
     }
 
     fn by_rtnetlink(&mut self, device: &Device, reading: &mut Reading) {
-        match self.link(&device.name) {
+        match self.link(&device.name, |route| link::by_index(route, device.index)) {
             Ok(link) => {
                 reading.put(Knob::Mtu(device.clone()), Ok(Some(link.mtu.to_string())));
+                reading.put(Knob::Ipv6Mtu(device.clone()), self.ipv6_mtu(&link));
                 let length = link.queue_length.to_string();
                 reading.put(Knob::TxQueueLength(device.clone()), Ok(Some(length)));
             }
@@ -112,6 +126,21 @@ impl Kernel {
         };
         let tree = there(tree::read(route, device.index));
         reading.put(Knob::Qdisc(device.clone()), tree.map(|tree| tree.map(|tree| tree.text())));
+    }
+
+    /// Nothing where it is the interface's.
+    fn ipv6_mtu(&self, link: &Link) -> Result<Option<String>, String> {
+        let own = files::words(&self.roots, &files::ipv6_mtu(&link.name))?;
+        Ok(own.filter(|own| *own != link.mtu.to_string()))
+    }
+
+    /// What moves with the MTU of an interface, a bridge among it, which follows its ports.
+    fn moved(&mut self, device: &Device) -> Result<Vec<Port>, String> {
+        // A tree of files has no netlink.
+        let Some(route) = &mut self.route else { return Ok(Vec::new()) };
+        let all = link::all(route)
+            .map_err(|refusal| format!("the kernel does not report its interfaces: {refusal}"))?;
+        Ok(link::moved(all, device.index))
     }
 
     fn by_ethtool(&mut self, device: &Device, reading: &mut Reading) {
@@ -146,9 +175,9 @@ impl Kernel {
         }
     }
 
-    fn queues(&self, device: &Device, reading: &mut Reading) {
+    fn queues(&self, device: &Device, name: &str, reading: &mut Reading) {
         for (receive, part) in [(true, Part::RxQueues), (false, Part::TxQueues)] {
-            let queues = match files::queues(&self.roots, &device.name, receive) {
+            let queues = match files::queues(&self.roots, name, receive) {
                 Ok(queues) => queues,
                 Err(why) => {
                     reading.cannot(part, why);
@@ -156,7 +185,7 @@ impl Kernel {
                 }
             };
             for queue in queues {
-                let path = files::queue(&device.name, receive, queue);
+                let path = files::queue(name, receive, queue);
                 let list = files::words(&self.roots, &path).and_then(|mask| match mask {
                     Some(mask) => files::list_of_mask(&mask)
                         .map(Some)
@@ -166,7 +195,7 @@ impl Kernel {
                 reading.put(of_queue(device, receive, queue), list);
             }
         }
-        for irq in NicIrqs::of(&self.roots, &device.name).message_signalled() {
+        for irq in NicIrqs::of(&self.roots, name).message_signalled() {
             let list = files::words(&self.roots, &interrupt(*irq));
             let list = list.map(|list| list.map(|list| core_list(&cpulist::parse(&list))));
             reading.put(Knob::Interrupt(device.clone(), *irq), list);
@@ -174,7 +203,7 @@ impl Kernel {
     }
 
     /// Every knob that a setting may touch, and on an interface all there are: one may change with
-    /// another.
+    /// another. With an MTU move those of other interfaces.
     pub(crate) fn around(&mut self, name: &SettingName, device: Option<&Device>) -> Reading {
         let mut reading = Reading::default();
         match (name, device) {
@@ -193,10 +222,31 @@ impl Kernel {
                 }
                 Err(why) => reading.cannot(Part::Governors, why),
             },
-            (_, Some(device)) => return self.of_device(device),
+            (_, Some(device)) => {
+                reading = self.of_device(device);
+                if *name == SettingName::Mtu {
+                    self.of_moved(device, &mut reading);
+                }
+            }
             (_, None) => {}
         }
         reading
+    }
+
+    fn of_moved(&mut self, device: &Device, reading: &mut Reading) {
+        let moved = match self.moved(device) {
+            Ok(moved) => moved,
+            Err(why) => return reading.cannot(Part::Link, why),
+        };
+        for Port { link, kind, .. } in moved {
+            let (mtu, ipv6) = (link.mtu.to_string(), self.ipv6_mtu(&link));
+            let device = device_of(link);
+            reading.put(Knob::Ipv6Mtu(device.clone()), ipv6);
+            // A bridge that is told an MTU does not follow its ports any more.
+            if kind.as_deref() != Some("bridge") {
+                reading.put(Knob::Mtu(device), Ok(Some(mtu)));
+            }
+        }
     }
 
     /// As [`Kernel::around`] after a change: a driver that starts its card anew cannot be read for a
@@ -239,12 +289,12 @@ impl Kernel {
         devices.dedup();
         for device in devices {
             let of_device = knobs.iter().filter(|knob| knob.device() == Some(device));
-            match self.device(&device.name) {
-                Ok(found) if found == *device => {
+            match self.present(device) {
+                Ok(_) => {
                     let reading = self.of_device(device);
                     values.extend(of_device.map(|knob| (knob.clone(), reading.now(knob))));
                 }
-                Ok(_) | Err(NoDevice::Gone(_)) => {
+                Err(NoDevice::Gone(_)) => {
                     values.extend(of_device.map(|knob| (knob.clone(), Now::Gone)));
                 }
                 Err(NoDevice::Unreadable(why)) => values
@@ -282,15 +332,29 @@ impl Kernel {
             (SettingName::Mtu, SettingValue::Number(mtu)) if *mtu < 1_280 => {
                 let addresses =
                     self.roots.read("proc/thread-self/net/if_inet6").unwrap_or_default();
-                addresses
-                    .lines()
-                    .any(|line| line.split_whitespace().last() == Some(&device.name))
-                    .then(|| {
-                        format!(
-                            "{} has IPv6 addresses, which the kernel takes away below 1280 bytes",
-                            device.name
-                        )
-                    })
+                let has_any = |name: &&String| {
+                    let mut lines = addresses.lines();
+                    lines.any(|line| line.split_whitespace().last() == Some(name.as_str()))
+                };
+                let moved = self.moved(device).unwrap_or_default();
+                let moved = moved.iter().map(|port| &port.link.name);
+                let name = [&device.name].into_iter().chain(moved).find(has_any)?;
+                Some(format!(
+                    "{name} has IPv6 addresses, which the kernel takes away below 1280 bytes"
+                ))
+            }
+            (_, SettingValue::Switch(false)) if setting.name.features().contains(&LRO) => {
+                let all = link::all(self.route.as_mut()?).ok()?;
+                let ethtool = self.ethtool.as_mut()?;
+                let has_it = |port: &&Port| {
+                    let all = ethtool::states(ethtool, port.link.index).unwrap_or_default();
+                    all.iter().any(|feature| feature.name == LRO && feature.active)
+                };
+                let port = link::below(&all, device.index).find(has_it)?;
+                let (below, above) = (&port.link.name, &device.name);
+                Some(format!(
+                    "{below} below {above} would lose {LRO} for good: switch it off there"
+                ))
             }
             _ => None,
         }
@@ -370,6 +434,12 @@ impl Kernel {
     }
 }
 
+fn device_of(link: Link) -> Device {
+    Device { name: link.name, index: link.index, address: link.address }
+}
+
+/// What the kernel takes from all below an interface that loses it (`netdev_sync_lower_features` of net/core/dev.c).
+const LRO: &str = "rx-lro";
 pub(super) const NO_ETHTOOL: &str = "this kernel has no ethtool netlink family";
 /// What cannot be read is tried again for 3 s: that is how long cards take to start anew.
 const READ_TRIES: u32 = 30;

@@ -16,6 +16,7 @@ mod reading;
 mod tests;
 mod turn;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -23,17 +24,16 @@ use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_model::setting::{
     Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
-    SideEffect,
 };
-use linerate_model::undo::{self, Knob, Place, Record, Turn, Turned, Undo};
+use linerate_model::undo::{self, Device, Knob, Place, Record, Turn, Turned, Undo};
 use nix::net::if_::if_indextoname;
 
-use self::change::{already, beside, differences, wishes};
+use self::change::{already, also, beside, differences, wishes};
 use self::claims::Claims;
 use self::journal::{Disk, Journal, JournalError, RealDisk};
 use self::kernel::Kernel;
 use self::knobs::{knobs_of, shown};
-use self::put_back::put_back;
+use self::put_back::{put_back, untouched};
 use self::reading::{Reading, Values};
 use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
@@ -103,8 +103,7 @@ impl SettingsGuard {
     pub fn open(directory: &Path) -> Result<(Self, Restoration), ErrorRecord> {
         let roots = Roots::host();
         let place = here(&roots)?;
-        let opened = Self::open_with(directory, roots, place, Box::<RealDisk>::default());
-        opened.map(|(keeper, back)| (Self { claims: Some(Claims::default()), ..keeper }, back))
+        Self::open_with(directory, roots, place, Box::<RealDisk>::default())
     }
 
     fn open_with(
@@ -123,7 +122,8 @@ impl SettingsGuard {
             };
             error(kind, "cannot keep an undo journal of settings", e.to_string(), hint)
         })?;
-        let mut keeper = Self { kernel: Kernel::open(roots), journal, claims: None };
+        let claims = roots.is_host().then(Claims::default);
+        let mut keeper = Self { kernel: Kernel::open(roots), journal, claims };
         let restoration = keeper.restore();
         Ok((keeper, restoration))
     }
@@ -158,12 +158,13 @@ impl SettingsGuard {
         result: &mut Applied,
     ) -> Result<(), String> {
         let name = &setting.name;
-        let device = match device.filter(|_| name.of_device()) {
+        let found = match device.filter(|_| name.of_device()) {
             Some(device) => Some(self.kernel.device(device)?),
             None => None,
         };
+        result.device = found.as_ref().map(|device| device.name.clone());
+        let device = found.as_ref().map(|device| self.journal.known(device));
         let device = device.as_ref();
-        result.device = device.map(|device| device.name.clone());
         let before = self.kernel.around(name, device);
         if let Some(why) = before.why_not_all(name) {
             return Err(format!("it cannot be read now, so it could not be put back: {why}"));
@@ -178,10 +179,10 @@ impl SettingsGuard {
             result.outcome = Outcome::Already;
             return Ok(());
         }
-        if let Some(why) = self.kernel.obstacle(setting, device) {
+        if let Some(why) = self.kernel.obstacle(setting, found.as_ref()) {
             return Err(why);
         }
-        self.claim(device)?;
+        self.claim(device, &before)?;
         let id = self
             .journal
             .announce(wishes.clone(), beside(&before, &wishes))
@@ -207,24 +208,20 @@ impl SettingsGuard {
         }
         let after = reading.values;
         result.after = shown(name, &knobs_of(name, device, &after), &after);
-        result.also = turned
-            .iter()
-            .filter(|turned| !wishes.iter().any(|wish| wish.knob == turned.knob))
-            .map(|turned| SideEffect {
-                what: turned.knob.to_string(),
-                before: turned.before.clone(),
-                after: turned.now.clone(),
-            })
-            .collect();
+        result.also = also(&turned, &wishes);
         let change = Change { id, wishes: &wishes, turned: &turned, after: &after };
         (result.outcome, result.why) = self.outcome(&change, &refused);
         Ok(())
     }
 
-    /// Sees that no other process changes what is to be changed.
-    fn claim(&mut self, device: Option<&undo::Device>) -> Result<(), String> {
-        let claimed = self.claims.as_mut().map_or(Ok(()), |claims| claims.take(device));
-        claimed.map_err(|why| format!("{why}; nothing was changed"))
+    /// Sees that no other process changes what is to be changed, or the interfaces of what may move with it.
+    fn claim(&mut self, device: Option<&Device>, before: &Values) -> Result<(), String> {
+        let Some(claims) = &mut self.claims else { return Ok(()) };
+        let others: BTreeSet<&Device> = before.keys().filter_map(Knob::device).collect();
+        std::iter::once(device)
+            .chain(others.into_iter().map(Some))
+            .try_for_each(|device| claims.take(device))
+            .map_err(|why| format!("{why}; nothing was changed"))
     }
 
     /// Puts back what cannot be kept. On the disk it says what was asked, which is enough to undo it;
@@ -309,7 +306,8 @@ impl SettingsGuard {
     }
 
     /// Puts back everything that was changed, by this process or by one before it. Does nothing to
-    /// what is as before, and leaves what somebody else has set since. Any number of times.
+    /// what is as before, and leaves what somebody else has set since; what another process changes now is kept for the
+    /// next time. Any number of times.
     pub fn restore(&mut self) -> Restoration {
         let mut restoration = Restoration::default();
         let place = &self.journal.place;
@@ -323,6 +321,10 @@ impl SettingsGuard {
             restoration.notes.push(format!("undo journal: {damage}"));
         }
         let undos = undo::undos(self.journal.records(), place);
+        let taken = self.taken(&undos);
+        let why_not = |undo: &Undo| taken.get(&undo.knob.device().cloned());
+        let (undos, others): (Vec<Undo>, Vec<Undo>) =
+            undos.into_iter().partition(|undo| why_not(undo).is_none());
         restoration.knobs = put_back(&mut self.kernel, &undos);
         let settled: Vec<Knob> = undos
             .iter()
@@ -331,7 +333,7 @@ impl SettingsGuard {
             .map(|(undo, _)| undo.knob.clone())
             .collect();
         let something = !self.journal.records().is_empty() || !self.journal.damages().is_empty();
-        let settled_all = settled.len() == undos.len();
+        let settled_all = others.is_empty() && settled.len() == undos.len();
         let noted = if !settled_all {
             // The rest is tried again, but not what is back: from here on that is others' to set.
             self.journal.settle(settled)
@@ -350,7 +352,18 @@ impl SettingsGuard {
             let turned = undos.next().is_none_or(Undo::was_turned);
             turned || matches!(knob.outcome, RestoreOutcome::Restored | RestoreOutcome::Failed)
         });
+        let others = others.iter().filter_map(|undo| Some(untouched(undo, why_not(undo)?)));
+        restoration.knobs.extend(others);
         restoration
+    }
+
+    /// Interfaces, and what is of none, that another process changes now, with the words for it. What that found and will put
+    /// back may be what is to be undone here.
+    fn taken(&mut self, undos: &[Undo]) -> BTreeMap<Option<Device>, String> {
+        let Some(claims) = &mut self.claims else { return BTreeMap::new() };
+        let devices: BTreeSet<Option<&Device>> = undos.iter().map(|u| u.knob.device()).collect();
+        let why_not = |device: Option<&Device>| Some((device.cloned(), claims.take(device).err()?));
+        devices.into_iter().filter_map(why_not).collect()
     }
 }
 

@@ -8,8 +8,9 @@ use linerate_model::undo::{Decision, Device, Knob, Undo};
 use super::kernel::Kernel;
 use super::reading::{ABSENT, Now};
 
-/// One knob can need another: features, queues. More rounds would change nothing.
-const ROUNDS: usize = 3;
+/// One knob can need another: features, queues, the MTU of what is below, and that of IPv6 its interface's. More rounds
+/// would change nothing.
+const ROUNDS: usize = 4;
 
 /// Puts knobs back, in this order. Who set what is decided once, before anything is changed.
 pub(super) fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob> {
@@ -20,8 +21,9 @@ pub(super) fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob>
     let found = kernel.values(&knobs);
     let value =
         |of: &BTreeMap<Knob, Now>, undo: &Undo| of.get(&undo.knob)?.value().map(str::to_owned);
+    // What is as before may move with what is put back.
     let ours =
-        |undo: &Undo| value(&found, undo).is_some_and(|now| undo.decide(&now) == Decision::Restore);
+        |undo: &Undo| value(&found, undo).is_some_and(|now| undo.decide(&now) != Decision::Leave);
     let mut refused: Vec<(Knob, String)> = Vec::new();
     let mut now = found.clone();
     for _ in 0..ROUNDS {
@@ -59,6 +61,18 @@ pub(super) fn put_back(kernel: &mut Kernel, undos: &[Undo]) -> Vec<RestoredKnob>
         .collect()
 }
 
+/// What becomes of a knob that another process has.
+pub(super) fn untouched(undo: &Undo, why: &str) -> RestoredKnob {
+    RestoredKnob {
+        what: undo.knob.to_string(),
+        before: undo.before.clone(),
+        set: undo.set().to_owned(),
+        now: None,
+        outcome: RestoreOutcome::Failed,
+        why: Some(format!("{why}, so it was not touched")),
+    }
+}
+
 /// What became of a knob that was `found` so and is `now` so.
 fn outcome(
     undo: &Undo,
@@ -75,7 +89,9 @@ fn outcome(
         }
     };
     match (decision, now) {
-        (Decision::Nothing, _) => (RestoreOutcome::Already, None),
+        (Decision::Nothing, Now::Value(value)) if *value == undo.before => {
+            (RestoreOutcome::Already, None)
+        }
         (Decision::Leave, _) if found.value() == Some(ABSENT) => {
             (RestoreOutcome::Gone, Some("there is no such thing any more".into()))
         }
@@ -83,14 +99,12 @@ fn outcome(
             RestoreOutcome::ChangedByOthers,
             Some("it is not what linerate had set, so somebody else did; left as it is".into()),
         ),
-        (Decision::Restore, Now::Value(value)) if *value == undo.before => {
-            (RestoreOutcome::Restored, None)
-        }
-        (Decision::Restore, Now::Gone) => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
-        (Decision::Restore, Now::Unreadable(why)) => {
+        (_, Now::Value(value)) if *value == undo.before => (RestoreOutcome::Restored, None),
+        (_, Now::Gone) => (RestoreOutcome::Gone, Some(gone(undo.knob.device()))),
+        (_, Now::Unreadable(why)) => {
             (RestoreOutcome::Failed, Some(format!("it cannot be read back: {why}")))
         }
-        (Decision::Restore, Now::Value(_)) => {
+        (_, Now::Value(_)) => {
             let why = refused.unwrap_or("the driver made another value of it");
             (RestoreOutcome::Failed, Some(why.to_owned()))
         }

@@ -57,7 +57,7 @@ impl Part {
             Knob::Ring(..) => Self::Rings,
             Knob::Coalesce(..) => Self::Coalesce,
             Knob::Channels(..) => Self::Channels,
-            Knob::Mtu(_) | Knob::TxQueueLength(_) => Self::Link,
+            Knob::Ipv6Mtu(_) | Knob::Mtu(_) | Knob::TxQueueLength(_) => Self::Link,
             Knob::Qdisc(_) => Self::Qdisc,
             Knob::RxQueueCores(..) => Self::RxQueues,
             Knob::TxQueueCores(..) => Self::TxQueues,

@@ -514,4 +514,8 @@ fn writing_for_all_interfaces_takes_each_into_account() {
     let mut names = files::sysctl_companions(&roots, "net.ipv4.conf.all.rp_filter");
     names.sort();
     assert_eq!(names, ["net.ipv4.conf.all.rp_filter", "net.ipv4.conf.eth0/7.rp_filter"]);
+    assert_eq!(
+        files::sysctl_companions(&roots, "net.ipv4.tcp_congestion_control"),
+        ["net.ipv4.tcp_congestion_control", "net.ipv4.tcp_allowed_congestion_control"]
+    );
 }

@@ -43,6 +43,10 @@ impl Kernel {
             || value.parse::<u32>().map_err(|_| format!("{value:?} is no number that it takes"));
         let cores = || files::mask_of_list(value).ok_or_else(|| format!("{value:?} are no cores"));
         match knob {
+            Knob::Ipv6Mtu(device) => {
+                let name = self.present(device)?.name;
+                files::write(&self.roots, &files::ipv6_mtu(&name), value)
+            }
             Knob::Mtu(device) => self.number(device, Number::Mtu, number()?),
             Knob::TxQueueLength(device) => self.number(device, Number::QueueLength, number()?),
             Knob::Qdisc(device) => {
@@ -63,11 +67,10 @@ impl Kernel {
             Knob::Coalesce(device, name) => {
                 self.parameter(device, Group::Coalesce, name, number()?)
             }
-            Knob::RxQueueCores(device, queue) => {
-                files::write(&self.roots, &files::queue(&device.name, true, *queue), &cores()?)
-            }
-            Knob::TxQueueCores(device, queue) => {
-                files::write(&self.roots, &files::queue(&device.name, false, *queue), &cores()?)
+            Knob::RxQueueCores(device, queue) | Knob::TxQueueCores(device, queue) => {
+                let receive = matches!(knob, Knob::RxQueueCores(..));
+                let name = self.present(device)?.name;
+                files::write(&self.roots, &files::queue(&name, receive, *queue), &cores()?)
             }
             Knob::Interrupt(_, irq) => files::write(&self.roots, &interrupt(*irq), value),
             Knob::Sysctl(name) => files::write(&self.roots, &files::sysctl(name), value),

@@ -188,6 +188,18 @@ fn another_boot_and_another_namespace_are_not_this_one() {
 }
 
 #[test]
+fn an_interface_is_the_same_by_its_number_and_one_of_name_and_address() {
+    let of = |name: &str, index, address: &str| Device {
+        name: name.into(),
+        index,
+        address: address.into(),
+    };
+    let device = of("eth0", 2, "02aa");
+    assert!(of("eth0", 2, "02bb").is(&device) && of("lan0", 2, "02aa").is(&device));
+    assert!(!of("lan0", 2, "02bb").is(&device) && !of("eth0", 3, "02aa").is(&device));
+}
+
+#[test]
 fn features_and_disciplines_are_compared_by_what_was_asked() {
     let device = Device { name: "eth0".into(), index: 2, address: String::new() };
     let feature = Knob::Feature(device.clone(), "rx-gro".into());

@@ -26,7 +26,7 @@ use crate::signals::Stop;
 /// The hidden verb.
 pub const MONITOR_VERB: &str = "settings-monitor";
 /// A helper that does not answer is given up after its limit, has some time to end, and so has the next one to begin.
-const ANSWER_LIMIT: Duration = REPLY_LIMIT.saturating_mul(3);
+pub(super) const ANSWER_LIMIT: Duration = REPLY_LIMIT.saturating_mul(3);
 
 /// The monitor's whole life. Its standard input is the socket to its server.
 ///

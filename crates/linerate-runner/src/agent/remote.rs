@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_model::limits;
 use linerate_model::plan::IpVersion;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::PREAMBLE;
@@ -18,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use super::HostAgent;
+use super::monitor::ANSWER_LIMIT;
 use super::session::{ALIVE_EVERY, SILENCE_LIMIT};
 use crate::client::connect_to;
 use crate::control::{ControlError, decode, read_all, read_body, write_bytes, write_message};
@@ -30,11 +32,12 @@ const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// Once it is to stop, a host that says nothing for this long is not waited for: it puts itself back when
 /// its lease is over.
 const STOPPED_SILENCE: Duration = Duration::from_secs(2);
-/// After goodbye, the host has this long to put its settings back.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(40);
+/// After goodbye, the host has this long to put its settings back; and once it is to stop, to answer what takes no long
+/// time.
+const GOODBYE_LIMIT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 40_000 });
 
-/// A test may take so long beyond its time: a host that says that it is there and has no record by then will have none.
-const BEYOND_TEST: Duration = Duration::from_secs(60);
+/// An answer may take so long beyond its time: a host that says that it is there and has none by then will have none.
+const BEYOND: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 
 /// While an answer is awaited, whoever asked is looked after this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -79,7 +82,7 @@ impl Remote {
 
     /// As [`Remote::connect`], but `stop` ends what waits for the host: connecting, and a test or a command
     /// there, which are given up so that the host ends them and puts its settings back (dropping this waits
-    /// for that). Other questions are still answered by a host that is heard.
+    /// for that). Other questions are still answered by a host that is heard, within 40 seconds.
     ///
     /// # Errors
     /// As [`Remote::connect`]; `interrupted`.
@@ -170,39 +173,50 @@ fn gone() -> ErrorRecord {
     errors::unable("control the host", "the connection to it has ended")
 }
 
-/// How long a host may take for an answer, where that is known before.
-fn longest(request: &Request) -> Option<Duration> {
-    let Request::Test(test) = request else { return None };
-    let time = test.plan.duration()?.0.saturating_add(test.plan.warmup.0);
-    Some(Duration::from_nanos(time).saturating_add(BEYOND_TEST))
+/// How long a host may take for an answer.
+fn longest(request: &Request) -> Duration {
+    let time = match request {
+        Request::Test(test) => {
+            // What ends by its bytes has no time, and none takes longer than the longest that has.
+            let time = test.plan.duration().map_or(limits::DURATION_NS.max, |time| time.0);
+            Duration::from_nanos(time.saturating_add(test.plan.warmup.0))
+        }
+        Request::Command(command) => Duration::from_millis(command.limit_ms),
+        // One order a setting, and a driver may take its time for each.
+        Request::Apply { settings, .. } => {
+            let count = u32::try_from(settings.len()).unwrap_or(u32::MAX);
+            ANSWER_LIMIT.saturating_add(BEYOND.saturating_mul(count))
+        }
+        Request::Restore | Request::Reboot { .. } => ANSWER_LIMIT,
+        _ => Duration::ZERO,
+    };
+    time.saturating_add(BEYOND)
 }
 
 impl Remote {
-    /// Waits for an answer, for so long. Once it is to stop, what takes long is given up, and the host is waited for
-    /// until it has ended it: only then is that an interruption, else the host may still be at it.
-    fn hear(
-        &mut self,
-        answered: &Receiver<Answer>,
-        takes_long: bool,
-        most: Option<Duration>,
-    ) -> Answer {
+    /// Waits for an answer, for so long. Once it is to stop, what takes long is given up, all else after a while, and the
+    /// host is waited for until it has ended it: only then is that an interruption, else the host may still be at it.
+    fn hear(&mut self, answered: &Receiver<Answer>, takes_long: bool, most: Duration) -> Answer {
         let begun = Instant::now();
+        let mut stopped = None;
         loop {
             match answered.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-                Err(RecvTimeoutError::Timeout) if takes_long && self.stop.seen() => {
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.stop.seen() {
+                let since = stopped.get_or_insert_with(Instant::now);
+                if takes_long || since.elapsed() > GOODBYE_LIMIT {
                     return Err(if self.let_go() { given_up(&self.name) } else { gone() });
                 }
-                Err(RecvTimeoutError::Timeout)
-                    if most.is_some_and(|most| begun.elapsed() > most) =>
-                {
-                    self.ask = None;
-                    let what = format!("cannot use the test of {}", self.name);
-                    let why = "it answers, and has no record long after its time";
-                    return Err(ErrorRecord::new(ErrorKind::TimedOut, what, why, &[]));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if begun.elapsed() > most {
+                self.ask = None;
+                let what = format!("gave up what {} was asked for", self.name);
+                let why = "it says that it is there, and has no answer long after the time for one";
+                let hint = "see what holds its server up, or start that again";
+                return Err(ErrorRecord::new(ErrorKind::TimedOut, what, why, &[hint]));
             }
         }
     }
@@ -372,6 +386,7 @@ fn whole(document: &mut String, reply: Reply) -> Result<Option<Reply>, String> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_wire::native::agent::CommandRequest;
     use linerate_wire::native::auth::{Offer, answer};
 
     use super::*;
@@ -401,16 +416,67 @@ mod tests {
         let (answer, answered) = channel();
         let (name, stop) = ("host".to_owned(), Stop::default());
         let mut remote = Remote { name, stop: stop.clone(), ask: None, thread: None };
-        let error = remote.hear(&answered, true, Some(Duration::ZERO)).unwrap_err();
+        let error = remote.hear(&answered, true, Duration::ZERO).unwrap_err();
         assert_eq!(error.kind, ErrorKind::TimedOut, "{error:?}");
         // Nobody has said that it ended what it was asked for.
         stop.now();
-        assert_ne!(remote.hear(&answered, true, None).unwrap_err().kind, ErrorKind::Interrupted);
+        assert_ne!(remote.hear(&answered, true, HOURS).unwrap_err().kind, ErrorKind::Interrupted);
         remote.thread = Some(std::thread::spawn(|| true));
-        let error = remote.hear(&answered, true, None).unwrap_err();
+        let error = remote.hear(&answered, true, HOURS).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Interrupted, "{error:?}");
         drop(answer);
-        assert_eq!(longest(&Request::Facts), None);
+        let command = CommandRequest { argv: vec!["true".into()], limit_ms: 7_000, keep_bytes: 0 };
+        assert_eq!(longest(&Request::Command(command)), Duration::from_secs(7) + BEYOND);
+        // Its monitor gives up first, and says why.
+        let apply = Request::Apply { device: None, settings: vec![] };
+        for longer in [apply, Request::Restore, Request::Reboot { command: None }] {
+            assert!(longest(&longer) > ANSWER_LIMIT, "{longer:?}");
+        }
+        assert_eq!(longest(&Request::Facts), BEYOND);
+    }
+
+    /// Only a hang reaches it.
+    const HOURS: Duration = Duration::from_secs(7_200);
+
+    /// A host that says that it is there, and nothing else.
+    fn one_that_never_answers(stop: &Stop) -> Remote {
+        let (ask, asked) = unbounded_channel();
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let peer = listener.local_addr().unwrap();
+                let (control, host) = tokio::join!(TcpStream::connect(peer), listener.accept());
+                let (seals, mut its) = seals();
+                let line = Line { name: "host".into(), peer, control: control.unwrap(), seals };
+                let mut host = host.unwrap().0;
+                let host = async {
+                    while write_message(&mut host, Some(&mut its.ours), &Reply::Alive).await.is_ok()
+                    {
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
+                };
+                tokio::join!(line.keep(asked, &stopped), host).0
+            })
+        });
+        Remote { name: "host".into(), stop: stop.clone(), ask: Some(ask), thread: Some(thread) }
+    }
+
+    #[test]
+    fn a_host_that_says_that_it_is_there_and_never_answers_is_given_up() {
+        let mut remote = one_that_never_answers(&Stop::default());
+        let error = remote.facts().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TimedOut, "{error:?}");
+        assert!(remote.ping().is_err(), "it is not asked any more");
+        let stop = Stop::default();
+        let mut remote = one_that_never_answers(&stop);
+        let (answer, answered) = channel();
+        remote.ask.as_ref().unwrap().send((Request::Restore, answer)).ok().unwrap();
+        stop.now();
+        let error = remote.hear(&answered, false, HOURS).unwrap_err();
+        let not = [ErrorKind::TimedOut, ErrorKind::Interrupted];
+        assert!(!not.contains(&error.kind), "nobody has said that it ended: {error:?}");
     }
 
     fn seals() -> (Seals, Seals) {

@@ -21,6 +21,8 @@ pub fn web_request(data: &[u8]) {
             assert!(data.starts_with(format!("GET {path} HTTP/1.").as_bytes()), "{path}");
             let more = [data, b"GET / HTTP/1.1\r\n\r\n"].concat();
             assert_eq!(request(&more), Request::Get(path), "what follows it changes it");
+            let near = http::is_foreign(data, true);
+            assert!(near || !http::is_foreign(data, false), "a name matters over loopback alone");
         }
         Request::Other => {}
     }

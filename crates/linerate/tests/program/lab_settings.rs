@@ -109,6 +109,17 @@ fn disciplines_rings_and_a_reboot() {
         assert!(host.restore().unwrap().complete());
         let after = machine.run("/bin/tc qdisc show dev eth0; ethtool -g eth0; ethtool -k eth0");
         assert_eq!(after, before);
+        // What becomes the default may be used by all, in this namespace alone, and no more once it is put back.
+        let names = ["", "allowed_"].map(|which| format!("net.ipv4.tcp_{which}congestion_control"));
+        let shown = || machine.run(&format!("sysctl {}", names.join(" ")));
+        let before = shown();
+        assert!(!before.contains("dctcp"), "{before}");
+        let dctcp = SettingValue::Text("dctcp".into());
+        let done = host.apply(None, &[set(&format!("sysctl.{}", names[0]), dctcp)]).unwrap();
+        assert_eq!(done[0].outcome, Outcome::Set, "{done:?}");
+        assert_eq!(shown().matches("dctcp").count(), 2, "{}", shown());
+        assert!(host.restore().unwrap().complete());
+        assert_eq!(shown(), before);
     });
 
     // A reboot takes settings with it; the journal of before must not bring anything back.

@@ -114,6 +114,145 @@ fn what_others_set_between_two_changes_comes_back() {
     });
 }
 
+fn mtu(bytes: u64) -> [Setting; 1] {
+    [set("mtu", SettingValue::Number(bytes))]
+}
+
+#[test]
+fn an_interface_of_another_name_or_address_by_now_is_put_back() {
+    in_namespace("an_interface_of_another_name_or_address_by_now_is_put_back", || {
+        let state = Scratch::new();
+        for (changes, name) in [
+            ("ip link set va address 02:00:00:00:00:99", "va"),
+            ("ip link set va down; ip link set va name vx", "vx"),
+        ] {
+            let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
+            assert!(keeper.apply(Some("va"), &mtu(9_000))[0].holds());
+            changes.split("; ").for_each(|line| drop(run(line)));
+            // Set once more, it is one thing to put back, and not two.
+            let again = keeper.apply(Some(name), &mtu(4_000));
+            assert!(again[0].holds(), "{again:?}");
+            assert_eq!(again[0].device.as_deref(), Some(name));
+            drop(keeper);
+            let (_keeper, restoration) = SettingsGuard::open(&state.0).unwrap();
+            assert_eq!(outcomes(&restoration), [RestoreOutcome::Restored], "{restoration:?}");
+            assert!(run(&format!("ip link show {name}")).contains("mtu 1500"));
+        }
+        // One of neither is another, which was given the number.
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
+        assert!(keeper.apply(Some("vx"), &mtu(9_000))[0].holds());
+        let index = keeper.kernel.device("vx").unwrap().index;
+        run("ip link del vx");
+        run(&format!("ip link add vy index {index} mtu 9000 type veth peer name vz"));
+        assert_eq!(outcomes(&keeper.restore()), [RestoreOutcome::Gone]);
+        assert!(run("ip link show vy").contains("mtu 9000"));
+    });
+}
+
+#[test]
+fn what_another_linerate_changes_now_is_put_back_when_that_is_done() {
+    in_namespace("what_another_linerate_changes_now_is_put_back_when_that_is_done", || {
+        let (one, other) = (Scratch::new(), Scratch::new());
+        let shows = |mtu: &str| assert!(run("ip link show va").contains(mtu), "{mtu}");
+        let (mut first, _) = SettingsGuard::open(&one.0).unwrap();
+        assert!(first.apply(Some("va"), &mtu(9_000))[0].holds());
+        // As if all of it had been killed.
+        drop(first);
+        let (mut second, _) = SettingsGuard::open(&other.0).unwrap();
+        assert!(second.apply(Some("va"), &mtu(1_400))[0].holds());
+        let (mut first, left) = SettingsGuard::open(&one.0).unwrap();
+        assert_eq!(outcomes(&left), [RestoreOutcome::Failed], "{left:?}");
+        assert!(left.knobs[0].why.as_deref().unwrap().contains("another linerate"), "{left:?}");
+        shows("mtu 1400");
+        assert!(second.restore().complete());
+        shows("mtu 9000");
+        assert!(first.restore().complete());
+        shows("mtu 1500");
+    });
+}
+
+/// The kernel lowers the MTU of what stands on an interface with that of the interface, and raises none.
+#[test]
+fn what_stands_on_an_interface_comes_back_with_its_mtu() {
+    const TEST: &str = "what_stands_on_an_interface_comes_back_with_its_mtu";
+    in_namespace(TEST, || {
+        let state = Scratch::new();
+        run("ip link set va mtu 9000");
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+        let stands = ["vlan id 7", "macvlan"].iter().any(|kind| {
+            let line = format!("link add link va name va.7 type {kind}");
+            let tried = Command::new("ip").args(line.split(' ')).env("PATH", &path).output();
+            tried.is_ok_and(|out| out.status.success())
+        });
+        if !stands {
+            let why = "this kernel has neither VLANs nor macvlan";
+            let _ = writeln!(io::stderr(), "\n*** SKIP {TEST}: {why}");
+            return;
+        }
+        let ipv6 = |name: &str, file: &str| format!("/proc/sys/net/ipv6/conf/{name}/{file}");
+        fs::write(ipv6("va", "mtu"), "1400").unwrap();
+        fs::write(ipv6("va.7", "mtu"), "1300").unwrap();
+        let numbers = || {
+            ["va", "va.7"].map(|name| {
+                let link = run(&format!("ip -o link show {name}"));
+                let mtu = link.split(" mtu ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+                (mtu, fs::read_to_string(ipv6(name, "mtu")).unwrap().trim().to_owned())
+            })
+        };
+        let before = numbers();
+        for killed in [false, true] {
+            let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
+            let done = keeper.apply(Some("va"), &mtu(1_500));
+            assert!(done[0].holds(), "{done:?}");
+            let also: Vec<&str> = done[0].also.iter().map(|effect| effect.what.as_str()).collect();
+            assert_eq!(also, ["MTU of IPv6 on va", "MTU of IPv6 on va.7", "MTU of va.7"]);
+            assert!(numbers().iter().flat_map(|(mtu, ipv6)| [mtu, ipv6]).all(|n| n == "1500"));
+            let restoration = if killed {
+                drop(keeper);
+                SettingsGuard::open(&state.0).unwrap().1
+            } else {
+                keeper.restore()
+            };
+            assert!(restoration.complete(), "{restoration:?}");
+            assert_eq!(numbers(), before, "{restoration:?}");
+        }
+        // Nor is it lowered below what IPv6 needs there.
+        fs::write(ipv6("va", "addr_gen_mode"), "1").unwrap();
+        run("ip -6 addr flush dev va");
+        run("ip -6 addr add fd00::7/64 dev va.7 nodad");
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
+        let refused = keeper.apply(Some("va"), &mtu(1_000));
+        assert!(refused[0].why.as_deref().unwrap().contains("va.7 has IPv6"), "{refused:?}");
+        assert_eq!(numbers(), before);
+    });
+}
+
+/// The kernel lets all use what becomes the default and does not take that back; files leave that to the test. The process
+/// dies before it notes what came of the change.
+#[test]
+fn a_congestion_control_that_all_may_use_by_a_change_is_not_left_so() {
+    let ((root, roots), state) = (paper_host(), Scratch::new());
+    let name = |which: &str| format!("proc/sys/net/ipv4/tcp_{which}congestion_control");
+    let content = |which: &str| fs::read_to_string(root.0.join(name(which))).unwrap();
+    root.file(&name(""), "cubic\n");
+    root.file(&name("allowed_"), "reno cubic\n");
+    let dctcp = [set("sysctl.net.ipv4.tcp_congestion_control", text("dctcp"))];
+    let (mut keeper, _) = open(&state, &roots);
+    assert_eq!(keeper.apply(None, &dctcp)[0].outcome, Outcome::Set);
+    let path = keeper.journal.path.clone();
+    drop(keeper);
+    let bytes = fs::read(&path).unwrap();
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    fs::write(&path, &bytes[..=first]).unwrap();
+    root.file(&name("allowed_"), "reno cubic dctcp\n");
+    let (mut keeper, restoration) = open(&state, &roots);
+    assert!(restoration.complete(), "{restoration:?}");
+    assert_eq!([content(""), content("allowed_")], ["cubic\n", "reno cubic\n"]);
+    // Where there is no such file, it is no obstacle.
+    fs::remove_file(root.0.join(name("allowed_"))).unwrap();
+    assert_eq!(keeper.apply(None, &dctcp)[0].outcome, Outcome::Set);
+}
+
 /// The process dies after the change and before the note of what came of it.
 #[test]
 fn what_moved_with_a_change_comes_back_though_nobody_noted_it() {
