@@ -269,8 +269,8 @@ fn differences(first: &Profile, second: &Profile) -> Result<Vec<Difference>, Str
     for host in &second.hosts {
         let same = first.hosts.iter().find(|other| other.ends == host.ends);
         let Some(other) = same else { continue };
-        if (other.scope, &other.event) != (host.scope, &host.event) {
-            let [first, second] = [other, host].map(way);
+        let [first, second] = [other, host].map(way);
+        if first != second {
             return Err(format!("the first sampled {first}, the second {second}"));
         }
         found.push(difference(other, host));
@@ -290,7 +290,8 @@ fn way(host: &HostProfile) -> String {
         Scope::Cores => "whole cores",
         Scope::Threads => "linerate's threads",
     };
-    format!("{what} by {}", linerate_model::clean::clean(&host.event))
+    let every = host.period_cycles.map_or(String::new(), |cycles| format!(", one in {cycles}"));
+    format!("{what} by {}{every}", linerate_model::clean::clean(&host.event))
 }
 
 /// Which ends' hosts a profile has.
@@ -396,7 +397,8 @@ mod tests {
             ends: ends.to_vec(),
             scope,
             event: event.to_owned(),
-            frequency_hz: 499,
+            frequency_hz: Some(499),
+            period_cycles: None,
             cores: 1,
             seconds: 1.0,
             samples: 0,
@@ -419,9 +421,12 @@ mod tests {
         let (client, both) = ([TestEnd::Client], [TestEnd::Client, TestEnd::Server]);
         let cores = profile(&client, Scope::Cores, "cpu-clock");
         assert_eq!(differences(&cores, &cores).unwrap().len(), 1);
+        let mut by_period = cores.clone();
+        by_period.hosts[0].period_cycles = Some(9);
         for (other, says) in [
             (profile(&client, Scope::Threads, "cpu-clock"), "the second linerate's threads"),
             (profile(&client, Scope::Cores, "cycles"), "whole cores by cycles"),
+            (by_period, "by cpu-clock, one in 9"),
             (profile(&both, Scope::Cores, "cpu-clock"), "the second that of client and server"),
             (Profile { hosts: vec![], ..cores.clone() }, "the second that of nobody"),
         ] {

@@ -2,10 +2,11 @@
 
 use linerate_model::activity::{CoreActivity, CoreInterrupts, HostActivity, InterfaceActivity};
 
-use crate::irq::{self, NicIrqs};
+use crate::facts::speed_mbps;
+use crate::irq::NicIrqs;
 use crate::roots::Roots;
 use crate::sampler::Source;
-use crate::text::{grown_32, net_dev, softnet, stat};
+use crate::text::{grown_32, interrupts, net_dev, softnet, stat};
 
 /// Reads what a host's counters say of all its cores and interfaces.
 ///
@@ -84,19 +85,15 @@ impl ActivityReader {
         if fresh && self.known.iter().map(|known| &known.name).eq(names()) {
             return;
         }
-        self.known = names()
-            .map(|name| Known {
+        let known = |name: &String| {
+            let seen = Some(name).filter(|name| self.roots.shows(name));
+            Known {
                 name: name.clone(),
-                irqs: NicIrqs::of(&self.roots, name),
-                speed_mbps: self.speed(name),
-            })
-            .collect();
-    }
-
-    /// An unknown speed is -1, or 2^32 - 1 with some drivers; 0 where the link is down.
-    fn speed(&self, name: &str) -> Option<u32> {
-        let speed = self.roots.number::<i64>(&format!("sys/class/net/{name}/speed"))?;
-        u32::try_from(speed).ok().filter(|speed| (1..u32::MAX).contains(speed))
+                irqs: seen.map(|name| NicIrqs::of(&self.roots, name)).unwrap_or_default(),
+                speed_mbps: seen.and_then(|name| speed_mbps(&self.roots, name)),
+            }
+        };
+        self.known = names().map(known).collect();
     }
 }
 
@@ -113,7 +110,7 @@ pub struct Moment {
 struct Counted {
     name: String,
     counters: net_dev::NicCounters,
-    irqs: Vec<(u32, u64)>,
+    irqs: interrupts::Counts,
     /// The interrupts that were counted.
     of: NicIrqs,
     speed_mbps: Option<u32>,
@@ -149,8 +146,7 @@ impl Counted {
             pick(&self.counters).checked_sub(pick(&then.counters))
         };
         // Of others than before the growth would be all that there was since boot.
-        let interrupts =
-            if self.of == then.of { irq::growth(&then.irqs, &self.irqs) } else { Vec::new() };
+        let interrupts = if self.of == then.of { self.irqs.since(&then.irqs) } else { Vec::new() };
         let interrupts = interrupts.into_iter().filter(|(_, count)| *count > 0);
         Some(InterfaceActivity {
             name: self.name.clone(),
@@ -170,7 +166,10 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
+    use nix::net::if_::if_nametoindex;
+
     use super::*;
+    use crate::sampler::Sampler;
 
     fn captured(tree: &str, monotonic_ns: u64) -> Moment {
         let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
@@ -207,6 +206,34 @@ mod tests {
         let nowhere = ActivityReader::at(Roots::at("/nonexistent")).read(1);
         assert_eq!(after.since(&nowhere).interfaces, []);
         assert_eq!(nowhere.since(&nowhere), HostActivity::default());
+    }
+
+    #[test]
+    fn the_card_of_another_namespace_is_not_the_interface_of_its_name() {
+        let root = std::env::temp_dir().join(format!("linerate-activity-{}", std::process::id()));
+        let write = |below: &str, text: &str| {
+            let path = root.join(below);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/net/dev", " lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+        write("sys/class/net/lo/speed", "1000\n");
+        write("sys/class/net/lo/device/msi_irqs/40", "msi\n");
+        let own = if_nametoindex("lo").unwrap();
+        for (index, shown) in [(own, true), (own + 7, false)] {
+            write("sys/class/net/lo/ifindex", &format!("{index}\n"));
+            write("proc/interrupts", "CPU0 CPU1\n 40: 9 0 x\n");
+            let mut reader = ActivityReader::at(Roots::at(&root));
+            let sampler = Sampler::at(Roots::at(&root), Some("lo"));
+            let (first, irqs) = (reader.read(1_000_000_000), sampler.irq_counts());
+            write("proc/interrupts", "CPU0 CPU1\n 40: 9 5 x\n");
+            let lo = reader.read(2_000_000_000).since(&first).interfaces.remove(0);
+            assert_eq!(lo.speed_mbps, shown.then_some(1_000), "{index}");
+            let cores: Vec<u32> = lo.interrupts.iter().map(|one| one.core).collect();
+            assert_eq!(cores, if shown { vec![1] } else { vec![] }, "{index}");
+            assert_eq!(sampler.irq_counts().main_cores_since(&irqs), cores, "{index}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -97,10 +97,7 @@ fn nic_facts(roots: &Roots, towards: Towards) -> Option<NicFacts> {
 fn nic_at(roots: &Roots, index: u32) -> Option<NicFacts> {
     let name = if_indextoname(index).ok()?.into_string().ok()?;
     let offloads = ethtool::features(index);
-    // /sys shows the namespace of whoever mounted it, which need not be the thread's: there, an
-    // interface of the same name is another one.
-    let seen = roots.number(&format!("sys/class/net/{name}/ifindex"));
-    if seen == Some(index) {
+    if roots.shows(&name) {
         Some(nic_facts_at(roots, &name, offloads))
     } else {
         Some(NicFacts { name, offloads, ..NicFacts::default() })
@@ -116,7 +113,7 @@ fn nic_facts_at(roots: &Roots, name: &str, offloads: Vec<Offload>) -> NicFacts {
     facts.speed_mbps = speed_mbps(roots, name);
     facts.mtu = roots.number(&format!("sys/class/net/{name}/mtu"));
     let counts = roots.read("proc/interrupts").map(|text| NicIrqs::of(roots, name).counts(&text));
-    facts.irq_cores = main_cores(&counts.unwrap_or_default());
+    facts.irq_cores = main_cores(&counts.unwrap_or_default().since_boot());
     facts
 }
 

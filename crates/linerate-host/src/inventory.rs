@@ -3,9 +3,8 @@
 //! Only reads, as all facts. Interfaces are those of the calling thread's network namespace.
 
 use linerate_model::fleet_agents::{Inventory, NicInventory};
-use linerate_model::setting::is_interface_name;
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use nix::net::if_::InterfaceFlags;
 
 use crate::checkup::{device, system};
 use crate::facts::{driver, facts_at, speed_mbps};
@@ -52,12 +51,7 @@ fn nic(roots: &Roots, name: &str) -> NicInventory {
     let mtu = Netlink::route().and_then(|mut route| link::by_name(&mut route, name).ok());
     let found =
         NicInventory { name: name.to_owned(), mtu: mtu.map(|link| link.mtu), ..Default::default() };
-    // /sys shows the namespace of whoever mounted it: there, an interface of the same name is another one.
-    let index = if_nametoindex(name).ok();
-    let seen = is_interface_name(name)
-        && index.is_some()
-        && roots.number::<u32>(&format!("sys/class/net/{name}/ifindex")) == index;
-    if !seen {
+    if !roots.shows(name) {
         return found;
     }
     NicInventory {

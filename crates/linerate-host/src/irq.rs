@@ -56,9 +56,9 @@ impl NicIrqs {
         self.numbers.extend(numbers);
     }
 
-    /// Counts per core since boot, of the cores on line.
-    pub(crate) fn counts(&self, text: &str) -> Vec<(u32, u64)> {
-        interrupts::per_core(text, |irq, handlers| {
+    /// Counts since boot, of the cores on line.
+    pub(crate) fn counts(&self, text: &str) -> interrupts::Counts {
+        interrupts::parse(text, |irq, handlers| {
             self.numbers.contains(&irq)
                 || self.names.iter().any(|name| contains_name(handlers, name))
         })
@@ -92,17 +92,6 @@ pub(crate) fn main_cores(counts: &[(u32, u64)]) -> Vec<u32> {
         .collect();
     cores.sort_unstable();
     cores
-}
-
-/// What each core's count gained.
-pub(crate) fn growth(before: &[(u32, u64)], after: &[(u32, u64)]) -> Vec<(u32, u64)> {
-    after
-        .iter()
-        .filter_map(|(core, now)| {
-            let (_, then) = before.iter().find(|(other, _)| other == core)?;
-            Some((*core, now.saturating_sub(*then)))
-        })
-        .collect()
 }
 
 /// The files in `msi_irqs` are named by the interrupts' numbers.
@@ -140,10 +129,5 @@ mod tests {
         assert_eq!(main_cores(&[(3, 1_000), (0, 50), (1, 49), (2, 0)]), [0, 3]);
         assert!(main_cores(&[(0, 0), (1, 0)]).is_empty());
         assert_eq!(main_cores(&[(0, u64::MAX), (1, u64::MAX)]), [0, 1]);
-    }
-
-    #[test]
-    fn growth_is_of_cores_seen_twice() {
-        assert_eq!(growth(&[(0, 5), (1, 9)], &[(0, 7), (1, 3), (2, 8)]), [(0, 2), (1, 0)]);
     }
 }

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use linerate_model::setting::is_interface_name;
+use nix::net::if_::if_nametoindex;
+
 /// The directory that holds `proc`, `sys` and `etc`: `/`, or in tests a tree of captured files.
 #[derive(Debug, Clone)]
 pub struct Roots {
@@ -29,6 +32,14 @@ impl Roots {
     /// The path of a file, given without the leading `/`.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)
+    }
+
+    /// Whether the files in /sys are those of this interface of the calling thread's network
+    /// namespace: /sys shows that of whoever mounted it, where an interface of the same name is
+    /// another one.
+    pub(crate) fn shows(&self, nic: &str) -> bool {
+        let index = if_nametoindex(nic).ok().filter(|_| is_interface_name(nic));
+        index.is_some() && self.number(&format!("sys/class/net/{nic}/ifindex")) == index
     }
 
     /// The text of a file, given without the leading `/`. Bytes that are not UTF-8 are replaced.

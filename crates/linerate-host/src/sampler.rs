@@ -7,10 +7,10 @@ use linerate_model::sample::{HostCounters, HostSample};
 use linerate_model::setting::is_interface_name;
 use nix::net::if_::if_nametoindex;
 
-use crate::irq::{self, NicIrqs, main_cores};
+use crate::irq::{NicIrqs, main_cores};
 use crate::netlink::{Netlink, qdisc};
 use crate::roots::{LARGEST_FILE, Roots};
-use crate::text::{cgroup, grown_32, net_dev, pressure, softnet, stat, udp};
+use crate::text::{cgroup, grown_32, interrupts, net_dev, pressure, softnet, stat, udp};
 
 /// Reads the host's counters.
 ///
@@ -32,7 +32,8 @@ impl Sampler {
     pub fn at(roots: Roots, nic: Option<&str>) -> Self {
         let nic = nic.filter(|name| is_interface_name(name));
         let sources = Sources::open(&roots, nic);
-        let irqs = nic.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
+        let seen = nic.filter(|nic| roots.shows(nic));
+        let irqs = seen.map(|nic| NicIrqs::of(&roots, nic)).unwrap_or_default();
         Self { sources, roots, irqs }
     }
 
@@ -52,13 +53,13 @@ impl Sampler {
 
 /// An interface's interrupts so far, core by core.
 #[derive(Debug, Clone, Default)]
-pub struct IrqCounts(Vec<(u32, u64)>);
+pub struct IrqCounts(interrupts::Counts);
 
 impl IrqCounts {
     /// The cores that took the interrupts since an earlier count, ascending: those with at least
     /// a twentieth of the count of the one that took most.
     pub fn main_cores_since(&self, earlier: &Self) -> Vec<u32> {
-        main_cores(&irq::growth(&earlier.0, &self.0))
+        main_cores(&self.0.since(&earlier.0))
     }
 }
 
@@ -73,9 +74,9 @@ impl Reading {
     }
 }
 
-fn irq_counts(roots: &Roots, irqs: &NicIrqs) -> Vec<(u32, u64)> {
+fn irq_counts(roots: &Roots, irqs: &NicIrqs) -> interrupts::Counts {
     if *irqs == NicIrqs::default() {
-        return Vec::new();
+        return interrupts::Counts::default();
     }
     roots.read("proc/interrupts").map(|text| irqs.counts(&text)).unwrap_or_default()
 }
@@ -277,6 +278,7 @@ fn growth(before: &Snapshot, after: &Snapshot) -> HostSample {
     let throttled_ns = throttled_since(&before.throttled_ns, &after.throttled_ns);
     HostSample {
         cores: stat::growth(&before.cores, &after.cores),
+        left_out: None,
         counters: HostCounters {
             udp_in: udp.in_datagrams,
             udp_receive_buffer_errors: udp.receive_buffer_errors,
@@ -335,6 +337,7 @@ mod tests {
                 CoreUse { core: 1, user: 0, system: 0, softirq: 9000, steal: 1000, idle: 0 },
                 CoreUse { core: 4, user: 0, system: 0, softirq: 0, steal: 0, idle: 10_000 },
             ],
+            left_out: None,
             counters: HostCounters {
                 udp_in: Some(1_000 + 20),
                 udp_receive_buffer_errors: Some(30 + 4),

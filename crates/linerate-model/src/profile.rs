@@ -97,8 +97,10 @@ pub struct HostProfile {
     /// What drove the sampling: `cpu-clock` (a timer of each core) or `cycles` (a hardware counter, which stands still
     /// while a core is idle).
     pub event: String,
-    /// Samples a second that were asked for of each core.
-    pub frequency_hz: u32,
+    /// Samples a second that were asked for of each core; absent with cycles.
+    pub frequency_hz: Option<u32>,
+    /// Cycles from one sample of a core to its next, so that each sample stands for as many; absent with another event.
+    pub period_cycles: Option<u64>,
     /// Cores that were sampled.
     pub cores: u32,
     /// How long.

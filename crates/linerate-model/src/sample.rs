@@ -511,8 +511,11 @@ pub struct HostCounters {
 /// for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSample {
-    /// Every core.
+    /// Every core, or the busiest of a host that has more than are reported.
     pub cores: Vec<CoreUse>,
+    /// So many cores are not among them: what was added up of those that are is no sum of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u32>,
     /// Counter growth.
     pub counters: HostCounters,
     /// Share of time in which some task waited for a core (PSI `some`), hundredths of a percent.

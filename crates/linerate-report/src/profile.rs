@@ -203,11 +203,15 @@ pub(crate) fn sampled(host: &HostProfile) -> String {
     let idle = idle.map_or(String::new(), |idle| {
         format!(", {:.0} % of them idle", idle as f64 / host.samples as f64 * 100.0)
     });
+    let pace = match (host.frequency_hz, host.period_cycles) {
+        (Some(hz), _) => format!(" at {hz} Hz"),
+        (None, Some(cycles)) => format!(", every {} cycles", number::short(cycles as f64)),
+        (None, None) => String::new(),
+    };
     format!(
-        "{ends}, {what} for {} by {} at {} Hz: {samples} samples{idle}",
+        "{ends}, {what} for {} by {}{pace}: {samples} samples{idle}",
         number::seconds(host.seconds),
-        clean(&host.event),
-        host.frequency_hz
+        clean(&host.event)
     )
 }
 
@@ -326,7 +330,8 @@ pub(crate) mod tests {
             ends: vec![TestEnd::Client, TestEnd::Server],
             scope: Scope::Cores,
             event: "cpu-clock".into(),
-            frequency_hz: 499,
+            frequency_hz: Some(499),
+            period_cycles: None,
             cores: 2,
             seconds: 10.0,
             samples: 0,
@@ -401,6 +406,20 @@ pub(crate) mod tests {
             assert!(text.lines().filter(|line| line.contains(" %")).count() > 5, "{width}: {text}");
             assert!(text.lines().all(|line| line.chars().count() <= width.max(60)), "{text}");
         }
+    }
+
+    #[test]
+    fn how_often_it_was_sampled_is_told_in_what_drove_it() {
+        let clock = host(1_900);
+        assert!(sampled(&clock).contains("by cpu-clock at 499 Hz: "), "{}", sampled(&clock));
+        let cycles = HostProfile {
+            event: "cycles".into(),
+            frequency_hz: None,
+            period_cycles: Some(6_012_023),
+            ..clock
+        };
+        let told = sampled(&cycles);
+        assert!(told.contains("by cycles, every 6.012 M cycles: "), "{told}");
     }
 
     #[test]

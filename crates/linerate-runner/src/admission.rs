@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use linerate_model::host::CoreUse;
 use linerate_model::plan::{AgreedPlan, Dialect, IpVersion, TestPlan, Traffic};
+use linerate_model::sample::HostSample;
 use linerate_model::setting::core_list;
 use linerate_model::units::{BitRate, Nanos};
 use linerate_wire::native::auth;
@@ -16,7 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::data::{DayBudget, Limits, StreamSocket};
 use crate::demand::{bytes, rate_bps};
-use crate::host::MOST_CORES;
+use crate::host::cores_of_a_row;
 use crate::keys::Permit;
 use crate::network::Network;
 use crate::options::Options;
@@ -226,7 +227,7 @@ const MIB: u64 = 1 << 20;
 const THREAD_BYTES: u64 = MIB;
 /// Messages of one test that were read ahead, and those that its client has left unread, in bytes.
 const MESSAGES_BYTES: u64 = 2 * MIB;
-/// One interval of one stream, or the host's sample of it without its cores, in bytes.
+/// One interval of one stream, in bytes.
 const ROW_BYTES: u64 = 256;
 
 /// Bytes that a test of this plan may take here until its end, at most: messages, threads, blocks
@@ -241,8 +242,7 @@ fn memory(plan: &TestPlan, options: &Options) -> u64 {
     };
     let time = plan.duration().unwrap_or(options.max_duration).0;
     let rows = time.div_ceil(plan.interval.0.max(1)).min(plan.intervals());
-    let cores = linerate_host::cores::allowed_cores().len().min(MOST_CORES);
-    let sample = ROW_BYTES + (cores * size_of::<CoreUse>()) as u64;
+    let sample = (size_of::<HostSample>() + cores_of_a_row() * size_of::<CoreUse>()) as u64;
     let threads = u64::from(plan.threads());
     let buffers = plan.window.map_or(0, |window| window_bytes(window, options.max_window));
     MESSAGES_BYTES + threads * (THREAD_BYTES + held + buffers + rows * ROW_BYTES) + rows * sample
@@ -412,5 +412,18 @@ mod tests {
         }
         plan.direction = Direction::Reverse;
         assert!(check(&plan, Dialect::Native, IpVersion::V4, &Options::default()).is_err());
+    }
+
+    /// Rows hold every core of the host.
+    #[test]
+    fn a_test_counts_as_the_same_memory_on_whichever_cores_the_server_may_run() {
+        let counted = || memory(&plans::plan(Traffic::Udp(plans::udp())), &Options::default());
+        let everywhere = counted();
+        let on_one = std::thread::spawn(move || {
+            let core = linerate_host::cores::allowed_cores()[0];
+            linerate_engine::clock::pin_to(core).unwrap();
+            counted()
+        });
+        assert_eq!(on_one.join().unwrap(), everywhere);
     }
 }

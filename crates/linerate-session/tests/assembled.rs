@@ -250,6 +250,26 @@ fn what_a_thread_waited_for_and_what_ran_beside_it_stand_in_the_record() {
 }
 
 #[test]
+fn what_is_added_up_over_cores_is_of_all_of_them_or_absent() {
+    let core = |core: u32| {
+        let user = if core < 130 { 9_000 } else { 0 };
+        CoreUse { core, user, idle: 10_000 - user, ..CoreUse::default() }
+    };
+    let mut outcome = outcome(udp(1), vec![stream(0, 0, 1)]);
+    let cores = (0..192).map(core).collect();
+    outcome.client.total = Some(HostSample { cores, ..host() });
+    let cpu = record(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert_eq!(cpu.idle_cores, Some((130..192).collect()));
+    assert!((cpu.others_percent.unwrap() - 130.0 * 90.0).abs() < 1e-6, "{cpu:?}");
+    let total = outcome.client.total.as_mut().unwrap();
+    total.cores.truncate(128);
+    total.left_out = Some(64);
+    let cpu = record(&outcome).totals.sender.unwrap().cpu.unwrap();
+    assert_eq!((cpu.idle_cores, cpu.others_percent), (None, None));
+    assert_eq!(cpu.core_percent, Some(90.0), "those that are reported have their shares");
+}
+
+#[test]
 fn a_thread_has_no_more_than_its_time_and_what_nobody_tells_is_absent() {
     let mut outcome = outcome(udp(2), vec![stream(0, 101, 0), stream(1, 50, 1)]);
     let cpu = record(&outcome).totals.sender.unwrap().cpu.unwrap();

@@ -334,6 +334,7 @@ fn boasts() -> Vec<ServerMessage> {
     let host = HostSample {
         interrupts_apart: Some(true),
         cores: vec![core],
+        left_out: None,
         counters,
         cpu_pressure: Some(all),
         span_ns: most,

@@ -65,7 +65,7 @@ fn of_layer(
     let costs = a.cost.zip(b.cost).filter(|_| of_one_unit).map(|(a, b)| [a, b]);
     // A count of nothing is as uncertain as one of one.
     let error = |one: One, side: usize| {
-        let seconds = 1.0 / f64::from(hosts[side].frequency_hz.max(1));
+        let seconds = 1.0 / f64::from(hosts[side].frequency_hz.unwrap_or(1).max(1));
         let units = hosts[side].work.map_or(f64::INFINITY, |work| work.amount);
         one.samples.max(1.0).sqrt() * seconds / units
     };

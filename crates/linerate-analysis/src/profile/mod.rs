@@ -121,10 +121,9 @@ pub fn complete(mut host: HostProfile) -> HostProfile {
     host.samples = all;
     // A counter that stands still in idle time may have caught the way into it.
     host.idle_samples = is_clock(&host).then_some(idle);
-    let per_unit = host.work.filter(|_| is_clock(&host)).map(|work| work.amount);
-    let cost = |samples: u64| {
-        per_unit.map(|units| samples as f64 / f64::from(host.frequency_hz.max(1)) / units)
-    };
+    let timed = host.work.zip(host.frequency_hz).filter(|_| is_clock(&host));
+    let cost =
+        |samples: u64| timed.map(|(work, hz)| samples as f64 / f64::from(hz.max(1)) / work.amount);
     let of_layer = |(layer, samples)| {
         let (share, share_se) = share(samples, busy);
         LayerShare { layer, samples, share, share_se, cost: cost(samples) }
@@ -207,7 +206,8 @@ pub(crate) mod tests {
             ends: vec![TestEnd::Client],
             scope: Scope::Cores,
             event: "cpu-clock".into(),
-            frequency_hz: 100,
+            frequency_hz: Some(100),
+            period_cycles: None,
             cores: 2,
             seconds: 10.0,
             samples: 0,
@@ -261,6 +261,7 @@ pub(crate) mod tests {
     fn cycles_are_no_time() {
         let mut cycles = host(&[("send-0;run", 10)]);
         cycles.event = "cycles".into();
+        (cycles.frequency_hz, cycles.period_cycles) = (None, Some(6_012_023));
         let cycles = complete(cycles);
         assert_eq!((cycles.idle_samples, cycles.layers[0].cost), (None, None));
     }

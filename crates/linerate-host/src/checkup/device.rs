@@ -35,7 +35,7 @@ pub(super) fn details(roots: &Roots, nic: Option<&str>) -> DeviceDetails {
         .map_err(|refusal| format!("the kernel tells no queueing disciplines: {refusal}"))
         .into();
     by_ethtool(port.link.index, &mut found);
-    in_files(roots, nic, port.link.index, &mut found);
+    in_files(roots, nic, &mut found);
     found.firmware =
         Fact::Unknown(format!("linerate does not ask; `ethtool -i {nic}` and devlink tell it"));
     found
@@ -100,8 +100,8 @@ fn fact<T>(read: Result<T, Refusal>) -> Fact<T> {
     read.map_err(|refusal| format!("ethtool's netlink family refuses: {refusal}")).into()
 }
 
-fn in_files(roots: &Roots, nic: &str, index: u32, found: &mut DeviceDetails) {
-    if roots.number(&format!("sys/class/net/{nic}/ifindex")) != Some(index) {
+fn in_files(roots: &Roots, nic: &str, found: &mut DeviceDetails) {
+    if !roots.shows(nic) {
         let why = || format!("/sys here does not show {nic}: it is of another network namespace");
         (found.interrupts, found.numa_node) = (Fact::Unknown(why()), Fact::Unknown(why()));
         (found.rps, found.xps) = (Fact::Unknown(why()), Fact::Unknown(why()));

@@ -19,15 +19,20 @@ use std::time::Duration;
 
 use linerate_model::doubt::TestEnd;
 use linerate_model::profile::{HostProfile, Scope, Stack};
+use nix::errno::Errno;
 
 use self::addresses::Raw;
 use self::rings::Rings;
 use self::symbols::Symbols;
 use self::tasks::Tasks;
 
-/// Samples a second of each core: odd, so that it does not beat with timers of round periods, and rare enough to cost
-/// less than 1 % of a core.
+/// Samples a second of each core by its clock: odd, so that it does not beat with timers of round periods, and rare enough
+/// to cost less than 1 % of a core.
 pub const FREQUENCY_HZ: u32 = 499;
+/// Cycles of a core from one sample to the next where they drive it: as many samples a second of a busy core at 3 GHz, and
+/// odd as well. At a frequency the kernel would take as many samples of a core that is hardly busy as of a full one,
+/// and each would stand for other cycles.
+pub const PERIOD_CYCLES: u64 = 6_012_023;
 /// The rings are emptied this often; each has room for some seconds of the deepest stacks at that rate.
 const EVERY: Duration = Duration::from_millis(50);
 /// The name of the thread that empties them.
@@ -217,7 +222,8 @@ impl Samples {
             ends,
             scope: self.scope,
             event: self.event.name().to_owned(),
-            frequency_hz: FREQUENCY_HZ,
+            frequency_hz: (self.event == Event::Clock).then_some(FREQUENCY_HZ),
+            period_cycles: (self.event == Event::Cycles).then_some(PERIOD_CYCLES),
             cores: self.cores,
             seconds,
             samples: 0,
@@ -272,54 +278,81 @@ fn open_best(wish: SampleOptions) -> Result<(Rings, Vec<String>), Refused> {
                 return Ok((rings, first.map(note).into_iter().collect()));
             }
             Err(error) => {
-                first.get_or_insert(refused(&error, scope));
+                first.get_or_insert(refused(&error, scope, paranoid()));
             }
         }
     }
-    Err(first.unwrap_or_else(|| refused(&io::ErrorKind::Unsupported.into(), Scope::Threads)))
+    let unsupported = || refused(&io::ErrorKind::Unsupported.into(), Scope::Threads, paranoid());
+    Err(first.unwrap_or_else(unsupported))
 }
 
 fn open_scope(scope: Scope, event: Option<Event>) -> io::Result<Rings> {
     match event {
-        Some(event) => Rings::open(scope, event, FREQUENCY_HZ),
+        Some(event) => Rings::open(scope, event),
         // A machine without such a counter says so in one of several ways, and one that forbids it would forbid the clock.
-        None => Rings::open(scope, Event::Cycles, FREQUENCY_HZ)
-            .or_else(|_| Rings::open(scope, Event::Clock, FREQUENCY_HZ)),
+        None => Rings::open(scope, Event::Cycles).or_else(|_| Rings::open(scope, Event::Clock)),
     }
 }
 
-/// Why, and what would permit it.
-fn refused(error: &io::Error, scope: Scope) -> Refused {
-    let setting = "/proc/sys/kernel/perf_event_paranoid";
-    let paranoid = std::fs::read_to_string(setting);
-    let paranoid = paranoid.ok().and_then(|text| text.trim().parse::<i64>().ok());
+/// The setting that keeps users from sampling.
+const SETTING: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// Its level; nothing where this kernel has none.
+fn paranoid() -> Option<i64> {
+    std::fs::read_to_string(SETTING).ok()?.trim().parse().ok()
+}
+
+/// Why, and what would permit it, where the setting has that level.
+fn refused(error: &io::Error, scope: Scope, paranoid: Option<i64>) -> Refused {
     let (needed, what) = match scope {
         Scope::Cores => (0, "whole cores"),
         Scope::Threads => (1, "the kernel in linerate's threads"),
     };
-    // EPERM comes from a filter of system calls as well, EACCES from the setting alone.
-    let permission = error.kind() == io::ErrorKind::PermissionDenied;
-    match paranoid {
-        Some(level) if permission && level > needed => Refused {
-            why: format!("kernel.perf_event_paranoid is {level}, which keeps {what} from this user"),
-            hints: vec![
-                format!("sysctl kernel.perf_event_paranoid={needed}"),
-                "CAP_PERFMON for linerate: setcap cap_perfmon+ep FILE, or run it as root".to_owned(),
-            ],
-        },
-        Some(level) if permission => Refused {
-            why: format!(
-                "perf_event_open(2) is refused ({error}) although kernel.perf_event_paranoid is {level}: a filter of system \
-                 calls, as containers have"
+    let kept = paranoid.filter(|level| *level > needed).map(|level| {
+        format!("kernel.perf_event_paranoid is {level}, which keeps {what} from this user")
+    });
+    let permit = || {
+        let capability = "CAP_PERFMON for linerate: setcap cap_perfmon+ep FILE, or run it as root";
+        [format!("sysctl kernel.perf_event_paranoid={needed}"), capability.to_owned()]
+    };
+    let unfiltered =
+        "run the container with CAP_PERFMON and a seccomp profile that leaves perf_event_open";
+    // The setting answers EACCES, as security modules do (`perf_allow_cpu`, include/linux/perf_event.h); filters of system
+    // calls mostly EPERM, before the kernel looks at the setting.
+    let (why, hints) = match (error.raw_os_error().map(Errno::from_raw), kept, paranoid) {
+        (Some(Errno::EACCES), Some(kept), _) => (kept, permit().into()),
+        (Some(Errno::EACCES), None, Some(level)) => (
+            format!(
+                "perf_event_open(2) is refused ({error}) although kernel.perf_event_paranoid is {level}: a security module \
+                 such as SELinux, or a filter of system calls"
             ),
-            hints: vec!["run the container with CAP_PERFMON and a seccomp profile that leaves perf_event_open".to_owned()],
-        },
-        None if error.raw_os_error().is_some() => Refused {
-            why: format!("this kernel has no perf events ({setting} is not there): {error}"),
-            hints: vec!["a kernel with CONFIG_PERF_EVENTS".to_owned()],
-        },
-        _ => Refused { why: format!("perf_event_open(2): {error}"), hints: Vec::new() },
-    }
+            vec!["look for the refusal in the log of the kernel or of auditd".to_owned()],
+        ),
+        (Some(Errno::EPERM), kept, _) => {
+            let mut why = format!(
+                "perf_event_open(2) is refused ({error}): a filter of system calls, as containers have"
+            );
+            let mut hints = vec![unfiltered.to_owned()];
+            if let Some(kept) = kept {
+                why = format!("{why}; or {kept}");
+                hints.extend(permit());
+            }
+            (why, hints)
+        }
+        (Some(_), _, None) => (
+            format!("this kernel has no perf events ({SETTING} is not there): {error}"),
+            vec!["a kernel with CONFIG_PERF_EVENTS".to_owned()],
+        ),
+        (None, ..) if error.kind() == io::ErrorKind::PermissionDenied => (
+            error.to_string(),
+            vec![
+                "end other profiles of this user, raise ulimit -l or kernel.perf_event_mlock_kb, or give linerate CAP_IPC_LOCK"
+                    .to_owned(),
+            ],
+        ),
+        _ => (format!("perf_event_open(2): {error}"), Vec::new()),
+    };
+    Refused { why, hints }
 }
 
 #[cfg(test)]
@@ -330,10 +363,29 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_would_permit_it() {
-        let denied = io::Error::from_raw_os_error(13);
-        let words = refused(&denied, Scope::Cores);
-        assert!(words.why.contains("perf_event"), "{words:?}");
-        assert!(!words.hints.is_empty(), "{words:?}");
+        for level in [None, Some(-1), Some(0), Some(2), Some(4)] {
+            let [filtered, denied] = [1, 13]
+                .map(|errno| refused(&io::Error::from_raw_os_error(errno), Scope::Cores, level));
+            assert!(filtered.why.contains("filter"), "{level:?}: {filtered:?}");
+            assert!(filtered.hints[0].contains("seccomp"), "{level:?}: {filtered:?}");
+            assert!(denied.why.contains("perf_event_paranoid"), "{level:?}: {denied:?}");
+            assert!(!denied.hints.is_empty(), "{level:?}: {denied:?}");
+            let (setting, kept) = ("kernel.perf_event_paranoid is", level > Some(0));
+            assert_eq!(filtered.why.contains(setting), kept, "{level:?}: {filtered:?}");
+            assert_eq!(denied.why.starts_with(setting), kept, "{level:?}: {denied:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_how_it_was_sampled_is_of_the_event() {
+        for (event, hz, cycles) in
+            [(Event::Clock, Some(FREQUENCY_HZ), None), (Event::Cycles, None, Some(PERIOD_CYCLES))]
+        {
+            let (scope, stacks, notes) = (Scope::Cores, vec![], vec![]);
+            let samples = Samples { scope, event, cores: 1, stacks, lost: 0, unstored: 0, notes };
+            let host = samples.of_host(vec![], 1.0);
+            assert_eq!((host.frequency_hz, host.period_cycles), (hz, cycles));
+        }
     }
 
     /// A loop that the compiler cannot take out, long enough for a few samples.

@@ -11,7 +11,7 @@ use super::{Event, Taken};
 pub(super) struct Rings(Infallible);
 
 impl Rings {
-    pub fn open(_: Scope, _: Event, _: u32) -> io::Result<Self> {
+    pub fn open(_: Scope, _: Event) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "not on this architecture"))
     }
     pub fn enable(&mut self) -> io::Result<()> {

@@ -76,7 +76,8 @@ mod tests {
         cpuinfo::parse_model(text);
         os_release::parse_pretty_name(text);
         cpulist::parse(text);
-        interrupts::per_core(text, |_, _| true);
+        let counts = interrupts::parse(text, |_, _| true);
+        counts.since(&counts);
     }
 
     proptest! {

@@ -37,13 +37,18 @@ pub(crate) fn parse(text: &str, cores: &mut Vec<CoreTimes>) {
 
 /// How each core spent the ticks between two readings.
 ///
-/// A core is left out when no tick passed on it, or when it was off line in one of the readings.
+/// A core is left out when no tick passed on it, when it was off line in one of the readings, or when
+/// its ticks together went back: the time that it was idle starts again when it comes back on line.
 /// Shares are rounded down, and what that leaves over stands under `idle`: so the shares of a core
 /// always add up to 10,000.
 pub(crate) fn growth(before: &[CoreTimes], after: &[CoreTimes]) -> Vec<CoreUse> {
     let mut uses = Vec::with_capacity(after.len());
+    let sum = |times: &CoreTimes| times.ticks.iter().copied().map(u128::from).sum::<u128>();
     for now in after {
         let Some(then) = find(before, now.core) else { continue };
+        if sum(now) <= sum(then) {
+            continue;
+        }
         // Per field, for single fields do go backward: proc(5) says so of iowait, and idle does
         // when a core comes back from a long sleep. The other fields are still right then.
         let mut grown = [0_u64; 8];
@@ -52,9 +57,6 @@ pub(crate) fn growth(before: &[CoreTimes], after: &[CoreTimes]) -> Vec<CoreUse> 
         }
         let [user, nice, system, idle, iowait, irq, softirq, steal] = grown.map(u128::from);
         let total = user + nice + system + idle + iowait + irq + softirq + steal;
-        if total == 0 {
-            continue;
-        }
         let share = |ticks: u128| u16::try_from(ticks * 10_000 / total).unwrap_or(10_000);
         let mut core = CoreUse {
             core: now.core,
@@ -132,6 +134,14 @@ mod tests {
         let after = [CoreTimes { core: 0, ticks: [1; 8] }];
         assert_eq!(growth(&before, &after), []);
         assert_eq!(growth(&after, &before).len(), 1, "and the largest do not overflow");
+    }
+
+    #[test]
+    fn a_core_whose_idle_time_starts_again_is_not_busy() {
+        let before = parsed("cpu0 100 0 100 10000 0 0 0 0\ncpu1 0 0 0 5 0 0 0 0\n");
+        let after = parsed("cpu0 101 0 101 5 0 0 0 0\ncpu1 1 0 0 6 0 0 0 0\n");
+        let idle = CoreUse { core: 1, user: 5_000, idle: 5_000, ..CoreUse::default() };
+        assert_eq!(growth(&before, &after), [idle]);
     }
 
     #[test]

@@ -15,8 +15,16 @@ use crate::data::DataEvent;
 use crate::standstill;
 use counters::{Counted, Counters};
 
-/// Cores that are reported: the busiest, where a host has more.
-pub(crate) const MOST_CORES: usize = 128;
+/// Cores of a row that are reported: the busiest, where a host has more.
+const MOST_CORES: usize = 128;
+/// The same of totals, in which all cores are added up: as many as one message to the other end has room for.
+const MOST_OF_TOTALS: usize = 512;
+
+/// Cores that a row may hold: of a host those on line, whichever this process may use.
+pub(crate) fn cores_of_a_row() -> usize {
+    let online = counters::last_facts().cores.and_then(|cores| usize::try_from(cores).ok());
+    online.map_or(MOST_CORES, |cores| cores.min(MOST_CORES))
+}
 
 /// Reads the host's counters when the data threads say that a span begins or ends, so that the
 /// shares of cores are over the same time as those of threads, in rows and in totals.
@@ -103,7 +111,7 @@ impl HostWatch {
     async fn end_row(&mut self) -> Option<Arc<Reading>> {
         let now = self.read().await;
         let row = now.as_ref().zip(self.row_from.as_ref()).map(|(now, from)| now.since(from));
-        self.rows.push(trim(row.unwrap_or_default()));
+        self.rows.push(trim(row.unwrap_or_default(), MOST_CORES));
         self.row_from.clone_from(&now);
         now
     }
@@ -152,7 +160,7 @@ impl HostWatch {
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {
             intervals: std::mem::take(&mut self.rows),
-            total: total.map(trim),
+            total: total.map(|total| trim(total, MOST_OF_TOTALS)),
             irq_cores: irqs.map(|(now, from)| now.main_cores_since(from)).unwrap_or_default(),
         }
     }
@@ -176,12 +184,66 @@ pub(crate) fn prepare() {
     standstill::prepare();
 }
 
-/// Keeps the busiest cores of a large host.
-fn trim(mut sample: HostSample) -> HostSample {
-    if sample.cores.len() > MOST_CORES {
+/// Keeps the busiest cores of a large host, and the memory that these need.
+fn trim(mut sample: HostSample, most: usize) -> HostSample {
+    let more = sample.cores.len().saturating_sub(most);
+    if more > 0 {
         sample.cores.sort_by_key(|core| core.idle);
-        sample.cores.truncate(MOST_CORES);
+        sample.cores.truncate(most);
         sample.cores.sort_by_key(|core| core.core);
+        sample.left_out = Some(u32::try_from(more).unwrap_or(u32::MAX));
     }
+    sample.cores.shrink_to_fit();
     sample
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::host::CoreUse;
+    use linerate_wire::native::frame;
+    use linerate_wire::native::message::{Results, ServerMessage};
+
+    use super::*;
+
+    /// So many cores, of which the first ones are busy for 90 % of the time.
+    fn host(cores: u32, busy: u32) -> HostSample {
+        let core = |core: u32| {
+            let user = if core < busy { 9_000 } else { 0 };
+            CoreUse { core, user, idle: 10_000 - user, ..CoreUse::default() }
+        };
+        HostSample { cores: (0..cores).map(core).collect(), ..HostSample::default() }
+    }
+
+    #[test]
+    fn a_row_is_of_the_busiest_cores_and_holds_no_memory_of_the_others() {
+        let row = trim(host(512, 130), MOST_CORES);
+        assert_eq!((row.cores.len(), row.left_out), (MOST_CORES, Some(384)));
+        assert!(row.cores.capacity() < 2 * MOST_CORES, "{}", row.cores.capacity());
+        assert!(row.cores.iter().all(|core| core.user == 9_000), "{row:?}");
+        assert!(row.cores.is_sorted_by_key(|core| core.core), "{row:?}");
+        assert_eq!(trim(host(MOST_CORES as u32, 3), MOST_CORES).left_out, None);
+    }
+
+    #[test]
+    fn totals_are_of_all_cores_or_say_that_they_are_not() {
+        let total = trim(host(192, 130), MOST_OF_TOTALS);
+        let idle = total.cores.iter().filter(|core| core.idle >= 5_000);
+        assert_eq!((idle.count(), total.left_out), (62, None));
+        let total = trim(host(600, 130), MOST_OF_TOTALS);
+        assert_eq!((total.cores.len(), total.left_out), (MOST_OF_TOTALS, Some(88)));
+    }
+
+    #[test]
+    fn totals_of_the_most_cores_fit_one_message() {
+        let all = 10_000;
+        let core =
+            CoreUse { core: 8_191, user: all, system: all, softirq: all, steal: all, idle: all };
+        let cores = vec![core; MOST_OF_TOTALS];
+        let host = HostSample { cores, left_out: Some(u32::MAX), ..HostSample::default() };
+        let irq_cores = vec![8_191; MOST_OF_TOTALS];
+        let results = Results { host, irq_cores, complete: true };
+        let frame = frame::encode(&ServerMessage::Results(Box::new(results))).unwrap();
+        // Its counters, and what proves it, have room beside that.
+        assert!(frame.len() < frame::MAX_FRAME - 4_096, "{}", frame.len());
+    }
 }

@@ -166,9 +166,9 @@ pub fn cpu(
 }
 
 /// Adds what else ran on the host of `cpu`, and what did not. `own_ns` is the time of all data threads of
-/// this test on that host.
+/// this test on that host. Nothing of a host that reports a part of its cores.
 pub(super) fn beside_others(cpu: &mut CpuFigures, host: &HostSample, own_ns: u64) {
-    if host.cores.is_empty() || host.span_ns == 0 {
+    if host.cores.is_empty() || host.left_out.is_some() || host.span_ns == 0 {
         return;
     }
     // Where interrupts are not kept apart, the threads' own time holds those that stopped them.

@@ -109,9 +109,9 @@ fn far_cpu(cpu: &CpuShare) -> Cpu {
     }
 }
 
-/// Of this host, over the test.
+/// Of this host, over the test; nothing where not all cores are known.
 fn own_cpu(said: &Said<'_>) -> Option<Cpu> {
-    let cores = &said.host.total.as_ref()?.cores;
+    let cores = &said.host.total.as_ref().filter(|total| total.left_out.is_none())?.cores;
     let peak = cores.iter().max_by_key(|core| core.busy())?;
     let mean = |of: fn(&CoreUse) -> u16| {
         let sum: f64 = cores.iter().map(|core| percent(of(core).into())).sum();

@@ -124,10 +124,11 @@ fn whole_cores_show_softirq_idle_time_and_both_ends() {
     let count = |key: &str| host[key].as_u64().unwrap_or(0);
     let busy: u64 = list(&host["layers"]).iter().filter_map(|l| l["samples"].as_u64()).sum();
     assert_eq!(busy + count("idle_samples"), count("samples"), "every sample is in one layer");
-    // Of each core some 499 a second; a machine under load takes fewer.
+    // Of each core some 499 a second, or one in so many cycles, of which no core has 8 GHz; a machine under load takes fewer.
     let (cores, seconds) = (count("cores") as f64, host["seconds"].as_f64().expect("seconds"));
-    let most = cores * seconds * 499.0 * 1.2;
-    assert!(count("samples") > 200 && (count("samples") as f64) < most, "{host:#}");
+    let hz = host["period_cycles"].as_f64().map_or(499.0, |cycles| 8e9 / cycles);
+    let most = cores * seconds * hz * 1.2;
+    assert!(count("samples") > 50 && (count("samples") as f64) < most, "{host:#}");
     let unknown = list(&host["layers"]).iter().find(|layer| layer["layer"] == "kernel");
     let share = unknown.and_then(|layer| layer["share"].as_f64()).unwrap_or(0.0);
     assert!(share < 0.1, "the rules know this kernel: {share}");

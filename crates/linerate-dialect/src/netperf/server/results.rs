@@ -84,9 +84,10 @@ pub(super) fn results(
     results
 }
 
-/// What the CPUs did; nothing where the host cannot tell.
+/// What the CPUs did; nothing where the host cannot tell of all.
 fn cpu(samples: &HostSamples) -> Option<CpuShare> {
-    let cores = samples.total.as_ref().map(|total| &total.cores).filter(|c| !c.is_empty())?;
+    let all = samples.total.as_ref().filter(|total| total.left_out.is_none());
+    let cores = all.map(|total| &total.cores).filter(|c| !c.is_empty())?;
     let count = clipped(cores.len() as u64);
     let mean = |of: fn(&linerate_model::host::CoreUse) -> u16| {
         cores.iter().map(|core| u32::from(of(core))).sum::<u32>() / count.max(1)
