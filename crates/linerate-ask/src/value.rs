@@ -61,20 +61,20 @@ impl FromStr for Count {
     }
 }
 
-/// Where a page is served: this host alone and a free port, unless either is said.
+/// Where a page is served: this host alone and `PORT`, unless either is said; 0 is a free port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WebAddress(pub SocketAddr);
+pub struct WebAddress<const PORT: u16 = 0>(pub SocketAddr);
 
 impl WebAddress {
     /// Where nothing is said.
     pub const DEFAULT: &str = "127.0.0.1:0";
 }
 
-impl FromStr for WebAddress {
+impl<const PORT: u16> FromStr for WebAddress<PORT> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let address = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 0));
+        let address = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, PORT));
         // `parse` would take a plus sign.
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let port = || {
@@ -231,7 +231,10 @@ mod tests {
             ("::1", "[::1]:0"),
             ("[::1]:8080", "[::1]:8080"),
         ] {
-            assert_eq!(text.parse(), Ok(WebAddress(at.parse().unwrap())), "{text}");
+            assert_eq!(text.parse(), Ok(WebAddress::<0>(at.parse().unwrap())), "{text}");
+        }
+        for (text, at) in [("::1", "[::1]:15202"), ("[::1]:0", "[::1]:0"), ("80", "127.0.0.1:80")] {
+            assert_eq!(text.parse(), Ok(WebAddress::<15_202>(at.parse().unwrap())), "{text}");
         }
         for bad in ["", ":8080", "+80", "65536", "localhost", "[::1]", "127.0.0.1:", "1.2.3"] {
             assert!(bad.parse::<WebAddress>().is_err(), "{bad}");

@@ -5,14 +5,17 @@
 //! refusals are reported one by one at a limited rate and counted beyond it, so that a flood of them
 //! neither fills the queue nor a disk.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+
+use linerate_model::served::ServedTest;
 
 use crate::event::Event;
 use crate::network::Network;
 
-/// Events that wait at most. Each takes some hundred bytes; rows of an iperf3 test with 128 streams some 20 KiB.
+/// Events that wait at most, but for ends of tests whose start was taken in. Each takes some hundred bytes; rows of an
+/// iperf3 test with 128 streams some 20 KiB.
 const MOST_QUEUED: usize = 2_048;
 /// What many of may come at a stranger's wish takes no more places than this: the others are for
 /// starts and ends of tests.
@@ -53,6 +56,8 @@ pub(crate) struct EventLog {
 struct State {
     /// Each with the time at which it happened: it may be written much later.
     queue: VecDeque<(SystemTime, Event)>,
+    /// Tests whose start was taken in, and that have not ended: their dialect and client.
+    begun: HashSet<(&'static str, String)>,
     /// Events that found no room, and were not yet reported.
     dropped: u64,
     refusals: HashMap<Network, Refusals>,
@@ -93,9 +98,14 @@ impl State {
                 MOST_COMMON
             }
             Event::Test { .. } => MOST_COMMON,
+            // Whoever is told of a start waits for the end. There are no more of them than starts that found room.
+            Event::TestEnded(test, _) if self.begun.remove(&of(test)) => usize::MAX,
             _ => MOST_QUEUED,
         };
         if self.queue.len() < most {
+            if let Event::TestStarted(test) = &event {
+                self.begun.insert(of(test));
+            }
             self.queue.push_back((at, event));
         } else {
             self.dropped = self.dropped.saturating_add(1);
@@ -144,6 +154,10 @@ impl State {
         }
         reported
     }
+}
+
+fn of(test: &ServedTest) -> (&'static str, String) {
+    (test.dialect.name(), test.peer.clone())
 }
 
 impl EventLog {
@@ -196,7 +210,8 @@ impl EventLog {
 mod tests {
     use std::net::SocketAddr;
 
-    use linerate_model::plan::Dialect;
+    use linerate_model::plan::{Dialect, Direction, TrafficKind};
+    use linerate_model::served::{Outcome, ServedResult};
     use linerate_wire::native::message::RefusalKind;
 
     use super::*;
@@ -270,6 +285,55 @@ mod tests {
         assert_eq!(count(&|e| *e == listening()), MOST_QUEUED - MOST_COMMON);
         let dropped = (2_000 - MOST_COMMON + MOST_COMMON) as u64;
         assert_eq!(events.first(), Some(&Event::LogDropped { events: dropped }));
+    }
+
+    #[test]
+    fn every_start_that_was_taken_in_has_its_end() {
+        let test = |peer: usize| {
+            Box::new(ServedTest {
+                id: None,
+                peer: format!("192.0.2.7:{peer}"),
+                key: None,
+                dialect: Dialect::Native,
+                kind: TrafficKind::Udp,
+                direction: Direction::Forward,
+                streams: 1,
+                asked_bps: None,
+                asked_per_second: None,
+            })
+        };
+        let started = |peer| Event::TestStarted(test(peer));
+        let ended = |peer| {
+            let result = ServedResult {
+                outcome: Outcome::Done,
+                why: None,
+                seconds: None,
+                received: None,
+                sent: None,
+                answered: None,
+            };
+            Event::TestEnded(test(peer), Box::new(result))
+        };
+        let log = EventLog::default();
+        let put = |event| log.put(SystemTime::now(), event);
+        // It was written, and ends after all others have.
+        put(started(3_000));
+        assert_eq!(written(&log), [started(3_000)]);
+        (0..3_000).map(started).for_each(put);
+        (0..=3_000).map(ended).for_each(put);
+        let events = written(&log);
+        let dropped = 2 * (3_000 - MOST_QUEUED) as u64;
+        assert_eq!(events.first(), Some(&Event::LogDropped { events: dropped }));
+        let mut running = HashSet::from(["192.0.2.7:3000"]);
+        for event in &events {
+            match event {
+                Event::TestStarted(test) => assert!(running.insert(&test.peer)),
+                Event::TestEnded(test, _) => assert!(running.remove(&*test.peer)),
+                _ => {}
+            }
+        }
+        assert!(running.is_empty(), "{running:?}");
+        assert!(log.lock().begun.is_empty());
     }
 
     #[test]

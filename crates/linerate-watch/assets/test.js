@@ -4,7 +4,8 @@
   const { at, make, known, rate, count, seconds, percent, scaled, fill, say, later, listen } = web;
   const MOST_CORES = 64;
   const LAST_ROWS = 20;
-  let record, rows, cores, over;
+  const MOST_ROWS = 1200;
+  let record, rows, cores, losses, over;
 
   // The directions of a row, forward first.
   const flows = (row) => {
@@ -90,21 +91,18 @@
 
   // By place, as the screen of --watch has it; a place of which nobody told is absent.
   const PLACES = [
-    ["on the path", (flow) => flow.receiver?.lost_path],
-    ["receive buffers", (flow) => flow.receiver?.dropped_receiver],
-    ["one of these two", (flow) => flow.receiver?.unattributed],
-    ["local send errors", (flow) => flow.sender?.refused_locally],
-    ["retransmitted segments", (flow) => flow.sender?.tcp?.retransmits],
+    ["on the path", "lost_path", (flow) => flow.receiver],
+    ["receive buffers", "dropped_receiver", (flow) => flow.receiver],
+    ["one of these two", "unattributed", (flow) => flow.receiver],
+    ["local send errors", "refused_locally", (flow) => flow.sender],
+    ["retransmitted segments", "retransmits", (flow) => flow.sender?.tcp],
   ];
   const lost = () => {
-    // The record knows better than the rows: what came late was not lost.
-    const all = over ? [record.totals] : rows;
-    const directions = flows(all.at(-1) ?? {});
-    const sum = (place, i) => all.reduce((sum, row) => {
-      const more = flows(row)[i] && place(flows(row)[i]);
-      return known(more) ? (sum ?? 0) + more : sum;
-    }, undefined);
-    const places = PLACES.map(([name, place]) => ({ name, sums: directions.map((_, i) => sum(place, i)) }));
+    const directions = flows(over ? record.totals : rows.at(-1) ?? {});
+    // The record knows better than what was told: what came late was not lost.
+    const places = PLACES.map(([name, key, end]) => (
+      { name, sums: directions.map((flow, i) => (over ? end(flow) : losses[i])?.[key]) }
+    ));
     const told = places.filter((place) => place.sums.some(known));
     at("losses").hidden = told.length === 0;
     fill(at("lost"), [["place", (row) => row.name, "text"],
@@ -195,13 +193,13 @@
   };
   const source = listen(
     () => {
-      [record, rows, cores, over] = [undefined, [], {}, false];
+      [record, rows, cores, losses, over] = [undefined, [], {}, [], false];
       at("so-far").textContent = "";
       say("waiting for the test");
     },
     {
       start: (line) => { record = line.record; },
-      interval: (line) => { rows.push(line); },
+      interval: (line) => { rows = [...rows.slice(1 - MOST_ROWS), line]; },
       end: (line) => {
         over = true;
         // Nothing more will come.
@@ -213,7 +211,7 @@
         at("error").textContent = record.error ? record.error.what + ": " + record.error.why : "";
       },
     },
-    { words, hosts: (told) => { cores = told; } },
+    { words, hosts: (told) => { cores = told; }, lost: (told) => { losses = told; } },
     draw,
   );
 })();

@@ -4,6 +4,8 @@ mod draw;
 mod flows;
 mod rate;
 
+use std::collections::BTreeMap;
+
 use linerate_model::activity::CoreActivity;
 use linerate_model::record::{Interval, RunRecord, Verdict};
 use linerate_model::sample::HostSample;
@@ -105,6 +107,11 @@ impl TestView {
         };
         let because = verdict.because.first().map(|because| format!(": {because}"));
         format!("so far {}{}", words::headline(verdict.limit), because.unwrap_or_default())
+    }
+
+    /// What was lost of each direction so far, forward first, by the names that a record has for its places.
+    pub(crate) fn lost(&self) -> Vec<BTreeMap<&'static str, u64>> {
+        self.lost.iter().map(Lost::known).collect()
     }
 
     /// A key asks for another rate: the new one in bit/s, or nothing, and in words why not.

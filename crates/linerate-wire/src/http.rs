@@ -1,7 +1,8 @@
 //! A request's bytes to what it asks for, and answers as bytes (RFC 9112): as much as pages, metrics and probes need. A
-//! request's line is read, its fields are not, and each connection has one answer.
+//! request's line is read, of its fields those that say for whom a browser asks, and each connection has one answer.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
 use subtle::ConstantTimeEq;
 
@@ -85,6 +86,32 @@ pub fn asked<'a>(head: &'a [u8], token: &Token) -> Asked<'a> {
         _ => Asked::Nothing,
     }
 }
+
+/// Whether a browser sent this request on behalf of another site's page, as its fields say. Over loopback also whether it
+/// is for a name that is not this host's own: whoever has a name may let it lead here.
+pub fn is_foreign(head: &[u8], over_loopback: bool) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.any(|(name, value)| match (name.to_ascii_lowercase().as_str(), value.trim()) {
+        ("origin", _) => true,
+        ("sec-fetch-site", site) => !matches!(site, "none" | "same-origin"),
+        ("host", host) => over_loopback && !is_loopback(host),
+        _ => false,
+    })
+}
+
+/// With or without a port.
+fn is_loopback(host: &str) -> bool {
+    let bare = || host.trim_matches(['[', ']']).parse::<IpAddr>();
+    match host.parse::<SocketAddr>().map(|at| at.ip()).or_else(|_| bare()) {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost")),
+    }
+}
+
+/// What is said to who asks so where there is no token.
+pub const FOREIGN: &str = "refused: another site's page asks, or for a name that is not this host's; \
+                           ask at localhost, 127.0.0.1 or [::1], or serve at another address\n";
 
 /// Nothing is said to who does not know the token.
 pub const NOT_FOUND: &str =
@@ -211,6 +238,43 @@ mod tests {
             answer.starts_with("HTTP/1.1 400 Bad Request\r\n")
                 && answer.ends_with("\r\n\r\nno target\n")
         );
+    }
+
+    #[test]
+    fn pages_of_other_sites_and_their_names_are_foreign() {
+        let foreign = |fields: &str, over_loopback: bool| {
+            let head = format!("GET /metrics HTTP/1.1\r\n{fields}\r\n\r\n");
+            is_foreign(head.as_bytes(), over_loopback)
+        };
+        for own in [
+            "Accept: */*",
+            "Host: 127.0.0.1:15201",
+            "host:127.9.9.9",
+            "HOST: LocalHost",
+            "Host: localhost:80\r\nSec-Fetch-Site: none",
+            "Host: [::1]:15202\r\nsec-fetch-site: same-origin",
+            "Host: [::1]",
+        ] {
+            assert!(!foreign(own, true) && !foreign(own, false), "{own}");
+        }
+        for page in [
+            "Origin: http://127.0.0.1:15201",
+            "origin: null",
+            "Host: localhost\r\nSec-Fetch-Site: cross-site",
+            "SEC-FETCH-SITE:same-site",
+        ] {
+            assert!(foreign(page, true) && foreign(page, false), "{page}");
+        }
+        for name in [
+            "Host: evil.example",
+            "Host: evil.example:15201",
+            "Host: localhost.evil.example",
+            "Host: 127.0.0.1.evil.example:80",
+            "Host: 192.0.2.1:15201",
+            "Host: localhost\r\nHost: evil.example",
+        ] {
+            assert!(foreign(name, true) && !foreign(name, false), "{name}");
+        }
     }
 
     #[test]

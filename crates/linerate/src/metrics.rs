@@ -31,6 +31,11 @@ const CARRIED: &[(&str, &str)] = &[
 const RECEIVED: &str = "received_bytes";
 const SENT: &str = "sent_bytes";
 
+/// No path carries so many datagrams a second: of a test with more, a client made the numbers up.
+const MOST_PER_SECOND: f64 = 1e9;
+/// A test may be so much longer than what is known of its time.
+const SPARE_S: f64 = 60.0;
+
 /// Of which a test is.
 const TEST: &[&str] = &["dialect", "kind"];
 
@@ -175,9 +180,11 @@ impl Metrics {
         };
         if let Some(received) = &result.received {
             count(RECEIVED, Some(received.bytes));
-            let came = received.expected.zip(received.lost);
+            // One of those would spoil a sum for good.
+            let most = MOST_PER_SECOND * (result.seconds.unwrap_or(0.0) + SPARE_S);
+            let came = received.expected.filter(|all| *all as f64 <= most).zip(received.lost);
             count("received_datagrams", came.and_then(|(all, lost)| all.checked_sub(lost)));
-            count("lost_datagrams", received.lost);
+            count("lost_datagrams", came.map(|(_, lost)| lost));
             count("rcvbuf_dropped_datagrams", received.rcvbuf_drops);
         }
         if let Some(sent) = &result.sent {
@@ -212,6 +219,9 @@ fn of(test: &ServedTest) -> [&str; 2] {
 mod tests {
     use std::collections::BTreeSet;
 
+    use linerate_model::plan::Direction;
+    use linerate_model::served::ServedReceived;
+
     use super::*;
 
     const RULES: &str = include_str!("../../../deploy/prometheus/linerate.rules.yml");
@@ -229,6 +239,51 @@ mod tests {
             "process_",
         ];
         words.filter(|word| ours.iter().any(|start| word.starts_with(start))).collect()
+    }
+
+    #[test]
+    fn numbers_that_nobody_can_have_sent_are_in_no_sum() {
+        let metrics = Metrics::new().unwrap();
+        for (expected, lost) in [(u64::MAX / 2, u64::MAX / 2 - 2), (u64::MAX, u64::MAX), (10, 3)] {
+            let test = ServedTest {
+                id: None,
+                peer: "192.0.2.7:40000".into(),
+                key: None,
+                dialect: Dialect::Native,
+                kind: TrafficKind::Udp,
+                direction: Direction::Forward,
+                streams: 1,
+                asked_bps: None,
+                asked_per_second: None,
+            };
+            let received = ServedReceived {
+                bytes: 2_000,
+                seconds: Some(1.0),
+                bits_per_second: Some(16_000.0),
+                warmup: None,
+                expected: Some(expected),
+                lost: Some(lost),
+                rcvbuf_drops: None,
+                wall_clock_delay_s: None,
+            };
+            let result = ServedResult {
+                outcome: Outcome::Done,
+                why: None,
+                seconds: Some(1.0),
+                received: Some(received),
+                sent: None,
+                answered: None,
+            };
+            metrics.take(&Event::TestEnded(Box::new(test), Box::new(result)));
+        }
+        let text = metrics.text();
+        for (name, value) in
+            [("lost_datagrams", 3), ("received_datagrams", 7), ("received_bytes", 6_000)]
+        {
+            let labels = "dialect=\"native\",kind=\"udp\"";
+            let series = format!("linerate_server_{name}_total{{{labels}}} {value}\n");
+            assert!(text.contains(&series), "{series}: {text}");
+        }
     }
 
     #[test]

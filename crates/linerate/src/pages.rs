@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::web::{Answer, Web};
 
 /// Who scrapes it must know the port beforehand.
-const METRICS_ADDRESS: &str = "127.0.0.1:15201";
+const METRICS_PORT: u16 = 15_201;
 
 /// Where they are shown.
 #[derive(Debug, Clone, Args)]
@@ -39,10 +39,10 @@ pub struct PagesArgs {
         value_name = "ADDRESS",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = METRICS_ADDRESS,
+        default_missing_value = "127.0.0.1",
         help_heading = "Output"
     )]
-    pub metrics: Option<WebAddress>,
+    pub metrics: Option<WebAddress<METRICS_PORT>>,
 }
 
 /// Those that were asked for.
@@ -72,7 +72,7 @@ impl Pages {
                 };
                 Box::pin(std::future::ready(answer))
             };
-            scraped = Some(Web::site(at, ("metrics", "--metrics", "metrics"), Box::new(site))?);
+            scraped = Some(Web::site(at.0, ("metrics", "--metrics", "metrics"), Box::new(site))?);
         }
         let mut pages = Self { web, scraped, metrics };
         pages.all().for_each(|page| page.allow(networks));

@@ -22,7 +22,7 @@ use linerate_runner::clock::Stopwatch;
 use linerate_wire::http;
 use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::output;
@@ -60,7 +60,7 @@ pub struct ProbeArgs {
     targets: Vec<String>,
     /// Where to answer; only this host reaches it unless an address is given: 192.0.2.1, 192.0.2.1:15202.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15202")]
-    listen: WebAddress,
+    listen: WebAddress<15_202>,
     /// TOML file with a table for each module: its `kind` (udp, tcp, rr) and options of that verb by their long names.
     #[arg(long, value_name = "FILE")]
     modules: Option<PathBuf>,
@@ -148,7 +148,7 @@ struct Probe {
     targets: Vec<String>,
     networks: Vec<Cidr>,
     modules: BTreeMap<String, Module>,
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
 }
 
 /// Why there is no answer: a status of RFC 9110, and the reason.
@@ -191,18 +191,18 @@ impl Probe {
 
     async fn measured(&self, query: &str) -> Result<String, Refused> {
         let (host, module) = self.asked(query)?;
-        let waited = timeout(TURN, self.turn.acquire()).await;
-        let Ok(Ok(_turn)) = waited else {
+        let waited = timeout(TURN, Arc::clone(&self.turn).acquire_owned()).await;
+        let Ok(Ok(turn)) = waited else {
             let why = format!("other probes have run for {} s", TURN.as_secs());
             return Err(("503 Service Unavailable", why));
         };
         let since = Stopwatch::start();
-        let ended = match module.client(&host).start() {
-            Ok(running) => running.finished().await,
-            Err(failed) => Err(failed),
-        };
+        let (asks, ended) = oneshot::channel();
+        tokio::spawn(test(module.client(&host), turn, asks));
         // Nothing would pass for a scrape that went well.
-        text(&ended, since.elapsed()).map_err(|e| ("500 Internal Server Error", e.to_string()))
+        let inner = |why: &dyn Display| ("500 Internal Server Error", why.to_string());
+        let ended = ended.await.map_err(|e| inner(&e))?;
+        text(&ended, since.elapsed()).map_err(|e| inner(&e))
     }
 
     async fn answer(self: Arc<Self>, path: String) -> String {
@@ -215,6 +215,25 @@ impl Probe {
             Err((status, why)) => http::refused(status, &format!("{why}\n")),
         }
     }
+}
+
+/// Has its turn until the test has ended at both ends: also where whoever asks goes, which stops it.
+async fn test(
+    client: Client,
+    _turn: OwnedSemaphorePermit,
+    mut asks: oneshot::Sender<Result<RunRecord, Failed>>,
+) {
+    let ended = match client.start() {
+        Ok(mut running) => {
+            tokio::select! {
+                () = asks.closed() => running.stop(),
+                () = async { while running.next_event().await.is_some() {} } => {}
+            }
+            running.finished().await
+        }
+        Err(failed) => Err(failed),
+    };
+    let _ = asks.send(ended);
 }
 
 /// Name and factor in base units, as Prometheus wants them, of a figure of `of`.
@@ -312,10 +331,11 @@ pub fn run(args: &ProbeArgs) -> Result<Exit, ErrorRecord> {
         return Err(usage::error(format!("cannot use the target `{wrong}`"), why, &[]));
     }
     let networks = networks.into_iter().filter_map(|(network, _)| network).collect();
-    let probe = Arc::new(Probe { targets, networks, modules, turn: Semaphore::new(1) });
+    let turn = Arc::new(Semaphore::new(1));
+    let probe = Arc::new(Probe { targets, networks, modules, turn });
     let site = move |path: &str| -> Answer { Box::pin(Arc::clone(&probe).answer(path.to_owned())) };
     let what = ("probes", "--listen", "probe?target=HOST&module=NAME");
-    let mut web = Web::site(args.listen, what, Box::new(site))?;
+    let mut web = Web::site(args.listen.0, what, Box::new(site))?;
     let stop = output::stop_at_signals()?;
     web.begin()?;
     let _ = writeln!(stderr(), "{}", web.words());
@@ -340,14 +360,21 @@ pub fn names() -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::AsyncReadExt as _;
+
     use super::*;
+    use crate::args::Command;
+    use crate::args::verb::Verb;
+    use crate::fleet;
 
     fn probe(targets: &[&str], networks: &[&str]) -> Probe {
         Probe {
             targets: targets.iter().map(|text| (*text).to_owned()).collect(),
             networks: networks.iter().map(|text| text.parse().unwrap()).collect(),
             modules: read(MODULES).unwrap(),
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -399,6 +426,55 @@ mod tests {
             ("target=b.example", "403"),
         ] {
             assert!(asked(query).is_err_and(|(found, _)| found.starts_with(status)), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_turn_lasts_until_its_test_has_ended() {
+        let probe = Arc::new(probe(&["127.0.0.1"], &[]));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let query = format!("/probe?target={}", silent.local_addr().unwrap());
+            let (mut peer, _) = tokio::select! {
+                answer = Arc::clone(&probe).answer(query) => panic!("{answer}"),
+                peer = silent.accept() => peer.unwrap(),
+            };
+            // Who asked is gone, and the client has still to end.
+            assert_eq!(probe.turn.available_permits(), 0);
+            peer.read_to_end(&mut Vec::new()).await.unwrap();
+            drop(probe.turn.acquire().await.unwrap());
+        });
+    }
+
+    #[test]
+    fn an_address_without_a_port_has_the_documented_one() {
+        let parsed = |line: &str| {
+            let line = line.split(' ').map(Into::into).collect();
+            crate::args::parse(line).unwrap().unwrap().command
+        };
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let Command::Other(Verb::Probe(args)) = parsed("linerate probe --listen 192.0.2.1 a")
+        else {
+            panic!("a probe")
+        };
+        assert_eq!(args.listen.0, at("192.0.2.1:15202"));
+        for (line, metrics) in [
+            ("linerate serve --metrics", "127.0.0.1:15201"),
+            ("linerate serve --metrics=192.0.2.1", "192.0.2.1:15201"),
+            ("linerate serve --metrics=8080", "127.0.0.1:8080"),
+            ("linerate serve --metrics=[::1]:0", "[::1]:0"),
+        ] {
+            let Command::Serve(args) = parsed(line) else { panic!("{line}") };
+            assert_eq!(args.pages.metrics.map(|at| at.0), Some(at(metrics)), "{line}");
+        }
+        for (line, metrics) in [
+            ("linerate fleet serve a --metrics", "127.0.0.1:15203"),
+            ("linerate fleet serve a --metrics=::1", "[::1]:15203"),
+        ] {
+            let Command::Other(Verb::Fleet(args)) = parsed(line) else { panic!("{line}") };
+            let fleet::args::Verb::Serve(args) = args.verb else { panic!("{line}") };
+            assert_eq!(args.metrics.map(|at| at.0), Some(at(metrics)), "{line}");
         }
     }
 

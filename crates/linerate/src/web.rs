@@ -110,15 +110,17 @@ pub struct Web {
     /// Until it is served.
     door: Option<Door>,
     thread: Option<JoinHandle<()>>,
-    /// Of a test whose rate nobody changes: what its verdict so far is made of.
-    view: Option<Box<TestView>>,
+    /// Of a test: what its verdict so far is made of, and what was lost.
+    view: Box<TestView>,
+    /// Nobody changes the test's rate.
+    judges: bool,
     ended: bool,
 }
 
 impl Web {
     /// A screen beside it changes the test's rate, and has the verdict so far alone.
     pub fn leave_verdict(&mut self) {
-        self.view = None;
+        self.judges = false;
     }
 
     /// Takes the port of a page that is the same for everybody.
@@ -137,12 +139,12 @@ impl Web {
         let path = format!("{token}/");
         let hint = "--web alone takes a free port, which this host alone reaches";
         let behind = Behind { token: Some(token), site };
-        Self::open(at, behind, ("the page", "is", "--web", &path), hint)
+        Self::open(at.0, behind, ("the page", "is", "--web", &path), hint)
     }
 
     /// Takes the port of what has no secret in its address; `option` says where it is to be.
     pub fn site(
-        at: WebAddress,
+        at: SocketAddr,
         (what, option, path): (&str, &str, &str),
         site: Site,
     ) -> Result<Self, ErrorRecord> {
@@ -151,16 +153,16 @@ impl Web {
     }
 
     fn open(
-        at: WebAddress,
+        at: SocketAddr,
         behind: Behind,
         (what, are, option, path): (&str, &str, &str, &str),
         hint: &str,
     ) -> Result<Self, ErrorRecord> {
         let unable = |why: io::Error| {
-            let what = format!("cannot serve {what} of {option} at {}", at.0);
+            let what = format!("cannot serve {what} of {option} at {at}");
             ErrorRecord::new(ErrorKind::Unable, what, why.to_string(), &[hint])
         };
-        let listener = std::net::TcpListener::bind(at.0).map_err(unable)?;
+        let listener = std::net::TcpListener::bind(at).map_err(unable)?;
         listener.set_nonblocking(true).map_err(unable)?;
         let mut local = listener.local_addr().map_err(unable)?;
         let any = local.ip().is_unspecified();
@@ -177,7 +179,8 @@ impl Web {
             words,
             door: Some(door),
             thread: None,
-            view: Some(Box::default()),
+            view: Box::default(),
+            judges: true,
             ended: false,
         })
     }
@@ -228,9 +231,7 @@ impl Drop for Web {
 impl Observer for Web {
     fn start(&mut self, record: &RunRecord) {
         events::start(record).into_iter().for_each(|event| self.feed.publish(event));
-        if let Some(view) = &mut self.view {
-            view.start(record);
-        }
+        self.view.start(record);
     }
 
     fn hosts(&mut self, client: Option<&HostSample>, server: Option<&HostSample>) {
@@ -239,8 +240,10 @@ impl Observer for Web {
 
     fn interval(&mut self, interval: &Interval) {
         self.feed.publish(events::interval(interval));
-        if let Some(view) = &mut self.view {
-            view.interval(interval);
+        let view = &mut self.view;
+        view.interval(interval);
+        self.feed.publish(events::lost(view));
+        if self.judges {
             let verdict = view.judged().and_then(|(record, rows, bps)| so_far(record, rows, bps));
             view.judge(verdict);
             self.feed.publish(events::so_far(view.so_far()));
@@ -349,10 +352,20 @@ impl Room {
                 }
                 Err(_) => send(&mut stream, http::TOO_MANY.as_bytes()).await,
             },
+            Asked::Path(_) if self.is_foreign(&stream, &head) => {
+                let answer = http::refused("403 Forbidden", http::FOREIGN);
+                send(&mut stream, answer.as_bytes()).await
+            }
             Asked::Path(path) => self.show(&mut stream, path).await,
             Asked::Nothing | Asked::Part => send(&mut stream, http::NOT_FOUND.as_bytes()).await,
         };
         let _ = stream.shutdown().await;
+    }
+
+    /// Where no token says who may ask, no page of another site may have a browser do it.
+    fn is_foreign(&self, stream: &TcpStream, head: &[u8]) -> bool {
+        let far = stream.local_addr().is_ok_and(|at| !at.ip().to_canonical().is_loopback());
+        self.behind.token.is_none() && http::is_foreign(head, !far)
     }
 
     /// The head of a request; none where whoever connected goes before.
@@ -410,4 +423,66 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()
         timeout(LIMIT, to.write_all(part)).await.map_err(late)??;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use linerate_model::record::{Figures, ReceiverFigures};
+    use linerate_testkit::records;
+
+    use super::*;
+
+    fn here() -> WebAddress {
+        WebAddress::DEFAULT.parse().unwrap()
+    }
+
+    #[test]
+    fn what_needs_no_token_is_not_for_pages_of_other_sites() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let site = move |_: &str| -> Answer {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::ready(http::metrics("a 1\n")))
+        };
+        let what = ("probes", "--listen", "probe");
+        let mut web = Web::site(here().0, what, Box::new(site)).unwrap();
+        web.begin().unwrap();
+        let words = web.words();
+        let at = words.strip_prefix("probes are at http://").unwrap();
+        let at = at.strip_suffix("/probe").unwrap();
+        let status = |fields: &str| {
+            let mut stream = std::net::TcpStream::connect(at).unwrap();
+            write!(stream, "GET /probe HTTP/1.1\r\n{fields}\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        for foreign in ["Host: evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
+            assert_eq!(status(foreign), "403", "{foreign}");
+        }
+        assert_eq!(made.load(Ordering::SeqCst), 0);
+        for own in [&*format!("Host: {at}\r\n"), ""] {
+            assert_eq!(status(own), "200", "{own}");
+        }
+        assert_eq!(made.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn who_comes_late_is_told_what_was_lost_from_the_start_on() {
+        let mut web = Web::bind(here(), &Html::of_test()).unwrap();
+        web.leave_verdict();
+        let record = records::udp_both();
+        web.start(&record);
+        let receiver = ReceiverFigures { lost_path: Some(1), ..ReceiverFigures::default() };
+        let figures = Figures { receiver: Some(receiver), ..Figures::default() };
+        let row = Interval { start_s: 0.0, end_s: 1.0, figures };
+        (0..1_300).for_each(|_| web.interval(&row));
+        let (told, _) = web.feed.join();
+        assert_eq!(told.matches("{\"event\":\"interval\"").count(), 1_200);
+        assert_eq!(told.matches("event: lost\n").count(), 1);
+        assert!(told.contains("event: lost\ndata: [{\"lost_path\":1300}]\n\n"), "{told}");
+    }
 }

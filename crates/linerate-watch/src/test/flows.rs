@@ -1,5 +1,7 @@
 //! Figures of each direction, and what they have in common.
 
+use std::collections::BTreeMap;
+
 use linerate_model::record::{CpuFigures, Figures, ReceiverFigures, SenderFigures};
 
 /// One direction in an interval.
@@ -45,6 +47,18 @@ impl Lost {
                 *sum = Some(sum.unwrap_or(0).saturating_add(more));
             }
         }
+    }
+
+    /// What is known, by the names that a record has for it.
+    pub(super) fn known(&self) -> BTreeMap<&'static str, u64> {
+        let places = [
+            ("lost_path", self.path),
+            ("dropped_receiver", self.receiver),
+            ("unattributed", self.either),
+            ("refused_locally", self.local),
+            ("retransmits", self.retransmits),
+        ];
+        places.into_iter().filter_map(|(name, count)| Some((name, count?))).collect()
     }
 }
 

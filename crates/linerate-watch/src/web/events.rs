@@ -15,6 +15,8 @@ use linerate_report::run::text::{PLAIN, ending};
 use linerate_report::run::view::{Ending, Head};
 use linerate_wire::http::event;
 
+use crate::test::TestView;
+
 /// How long an event is kept for who comes later.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Keep {
@@ -26,6 +28,8 @@ pub enum Keep {
     Hosts,
     /// What limits a test so far: the newest.
     SoFar,
+    /// What was lost so far: the newest.
+    Lost,
     /// Of a server: until that test is over.
     Running(Box<ServedTest>),
     /// That test is over: the newest hundred.
@@ -42,11 +46,12 @@ impl Keep {
     /// So many of a kind.
     fn most(&self) -> usize {
         match self {
-            // A server tells few of them; of tests that run its owner says how many there may be.
+            // A server tells few of them.
             Self::Head => 64,
-            Self::Running(_) => usize::MAX,
+            // Its owner says how many there may be; more are tests whose end nobody told.
+            Self::Running(_) => 4_096,
             Self::Row => 1_200,
-            Self::Hosts | Self::SoFar | Self::Look => 1,
+            Self::Hosts | Self::SoFar | Self::Lost | Self::Look => 1,
             Self::Ended(_) | Self::Refused | Self::Other => 100,
         }
     }
@@ -110,6 +115,11 @@ pub fn note(text: &str) -> PageEvent {
 /// What limits it so far, in words.
 pub fn so_far(text: String) -> PageEvent {
     words(Keep::SoFar, &[("so-far", text)])
+}
+
+/// What was lost so far of each direction, forward first, by its place: the newest rows alone are kept, and cannot tell.
+pub fn lost(view: &TestView) -> PageEvent {
+    PageEvent::new(Keep::Lost, Some("lost"), json::line(&view.lost()))
 }
 
 /// The test is over: the answer in words, then the whole record.
@@ -239,6 +249,10 @@ mod tests {
         assert_eq!((of("\"ended\""), of("\"refused\"")), (100, 100));
         assert_eq!(texts.len(), 203);
         assert!(texts.last().unwrap().contains(":5000\""), "{}", texts.last().unwrap());
+        // Of tests whose end was never told the newest are.
+        (10_000..14_200).for_each(|peer| history.keep(server(&started(peer))));
+        let running = history.texts().iter().filter(|text| text.contains("\"started\"")).count();
+        assert_eq!(running, 4_096);
         // Words of strangers stay in their event.
         for text in &texts {
             assert_eq!(text.lines().count(), 2, "{text}");

@@ -124,7 +124,7 @@ pub enum Verb {
 }
 
 /// Who scrapes it must know the port beforehand.
-const METRICS_ADDRESS: &str = "127.0.0.1:15203";
+const METRICS_PORT: u16 = 15_203;
 
 /// What `serve` takes.
 #[derive(Debug, Clone, Args)]
@@ -149,9 +149,9 @@ pub struct ServeArgs {
         value_name = "ADDRESS",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = METRICS_ADDRESS
+        default_missing_value = "127.0.0.1"
     )]
-    pub metrics: Option<WebAddress>,
+    pub metrics: Option<WebAddress<METRICS_PORT>>,
 }
 
 /// Who is measured, and how.

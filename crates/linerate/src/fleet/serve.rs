@@ -20,6 +20,7 @@ use linerate_watch::web::fleet::{Shown, changed};
 use linerate_wire::http;
 use serde_json::Value;
 use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::args::ServeArgs;
@@ -31,6 +32,8 @@ use crate::web::{Answer, Feed, Site, Web};
 const PAUSE: Duration = Duration::from_secs(1);
 /// Thousands of pairs take seconds to judge: of the time between two looks they may take a quarter.
 const SHARE: u32 = 3;
+/// Answers of a port that are made at once. Whoever asked may be gone before one is, and comes again.
+const MOST_MADE: usize = 2;
 
 /// What the file said at a look.
 struct Seen {
@@ -68,7 +71,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
         let what = ("metrics", "--metrics", "metrics");
         Web::site(at, what, figures(newest.clone()))
     };
-    let mut figures = args.metrics.map(figures).transpose()?;
+    let mut figures = args.metrics.map(|at| figures(at.0)).transpose()?;
     let stop = output::stop_at_signals()?;
     for web in page.iter_mut().chain(&mut figures) {
         web.begin()?;
@@ -118,32 +121,45 @@ fn seen(followed: &mut Followed, last: &Seen) -> Option<Seen> {
 
 /// Metrics, for everybody who reaches their port.
 fn figures(newest: Newest) -> Site {
-    Box::new(move |path| {
-        let path = path.to_owned();
-        whole(newest.clone(), move |seen| match (path.as_str(), &seen.fault) {
-            ("/metrics", None) => match metrics::text(&seen.now) {
+    let room = Arc::new(Semaphore::new(MOST_MADE));
+    Box::new(move |path: &str| -> Answer {
+        if path != "/metrics" {
+            return Box::pin(std::future::ready(http::NOT_FOUND.to_owned()));
+        }
+        whole(newest.clone(), Arc::clone(&room), |seen| match &seen.fault {
+            None => match metrics::text(&seen.now) {
                 Ok(text) => http::metrics(&text),
                 Err(error) => failed(&error.to_string()),
             },
             // What was read before would pass for what is.
-            ("/metrics", Some(fault)) => failed(&format!("{}: {}", fault.what, fault.why)),
-            _ => http::NOT_FOUND.to_owned(),
+            Some(fault) => failed(&format!("{}: {}", fault.what, fault.why)),
         })
     })
 }
 
 /// The page and what belongs to it.
 fn page(newest: Newest, file: Place) -> Site {
+    let room = Arc::new(Semaphore::new(MOST_MADE));
     Box::new(move |path| {
         let (path, file) = (path.to_owned(), file.clone());
-        whole(newest.clone(), move |seen| answer(seen, &file, &path))
+        whole(newest.clone(), Arc::clone(&room), move |seen| answer(seen, &file, &path))
     })
 }
 
-/// An answer that is made in a thread of its own: large pages take their time, and a file is read.
-fn whole(newest: Newest, make: impl FnOnce(&Seen) -> String + Send + 'static) -> Answer {
+/// An answer that is made in a thread of its own: large pages take their time, and a file is read. That goes on where
+/// whoever asked is gone, and keeps its place in the room so long.
+fn whole(
+    newest: Newest,
+    room: Arc<Semaphore>,
+    make: impl FnOnce(&Seen) -> String + Send + 'static,
+) -> Answer {
     Box::pin(async move {
-        let made = tokio::task::spawn_blocking(move || make(&newest.get())).await;
+        let place = room.acquire_owned().await;
+        let make = move || {
+            let _place = place;
+            make(&newest.get())
+        };
+        let made = tokio::task::spawn_blocking(make).await;
         made.unwrap_or_else(|error| failed(&error.to_string()))
     })
 }
@@ -205,4 +221,42 @@ fn report(now: &FleetNow, file: &Place, number: u64) -> Result<Option<String>, E
     let html = format::by_name("html").ok_or_else(|| failed("there are no pages".to_owned()))?;
     let page = (html.render)(&view, &Look::default()).map_err(failed)?;
     String::from_utf8(page).map(Some).map_err(|e| failed(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn answers_that_nobody_waits_for_are_no_more_than_there_is_room_for() {
+        // One thread for all of them: what was begun has been made before what begins last.
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+        let runtime = runtime.unwrap();
+        let now = Arc::new(linerate_testkit::fleet::now(&["a", "b"], 1, |_, _, _| None));
+        let newest = Newest(Arc::new(Mutex::new(Arc::new(Seen { now, look: 1, fault: None }))));
+        let room = Arc::new(Semaphore::new(MOST_MADE));
+        let (gate, made) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
+        let shut = gate.lock().unwrap();
+        runtime.block_on(async {
+            for _ in 0..100 {
+                let (gate, made) = (Arc::clone(&gate), Arc::clone(&made));
+                let answer = whole(newest.clone(), Arc::clone(&room), move |_| {
+                    drop(gate.lock());
+                    made.fetch_add(1, Ordering::SeqCst);
+                    String::new()
+                });
+                tokio::select! {
+                    biased;
+                    _ = answer => panic!("the gate is shut"),
+                    () = std::future::ready(()) => {}
+                }
+            }
+        });
+        drop(shut);
+        runtime.block_on(async { tokio::task::spawn_blocking(|| ()).await }).unwrap();
+        assert_eq!(made.load(Ordering::SeqCst), MOST_MADE);
+        assert_eq!(room.available_permits(), MOST_MADE);
+    }
 }

@@ -21,7 +21,7 @@ const AT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::
 fn get(at: SocketAddr, path: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(at).ok()?;
     stream.set_read_timeout(Some(LONG)).expect("an option");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
