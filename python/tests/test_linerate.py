@@ -5,7 +5,9 @@ LINERATE=../target/release/linerate PYTHONPATH=src python3 -m unittest discover 
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import pathlib
 import stat
 import subprocess
@@ -119,6 +121,17 @@ class Faults(unittest.TestCase):
         self.assertIsNotNone(run._child.returncode)
         with self.assertRaises(linerate.LinerateError):
             run.result()
+
+    def test_a_run_that_nobody_has_any_more_ends_without_a_collection(self) -> None:
+        self.addCleanup(gc.enable)
+        gc.disable()
+        with tempfile.TemporaryDirectory() as folder:
+            script = f'echo $$ > {folder}/pid; echo \'{{"event":"start"}}\'; exec sleep 600'
+            for _ in linerate.udp("h", program=impostor(folder, script)):
+                break
+            pid = int(pathlib.Path(folder, "pid").read_text())
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
 
     def test_an_interrupted_test_keeps_what_it_measured(self) -> None:
         run = linerate.udp(local=True, rate="1M", time="60s", interval="100ms")

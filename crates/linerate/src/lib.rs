@@ -32,7 +32,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::{JoinHandle, Thread};
@@ -45,6 +45,7 @@ use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::coop::unconstrained;
 
 /// What a record is made of.
 pub use linerate_model::record;
@@ -327,8 +328,10 @@ impl Iterator for Running {
     // The thread sleeps until the test wakes it. What an async runtime has to wait with panics inside another one.
     fn next(&mut self) -> Option<Event> {
         let waker = Arc::new(Woken(std::thread::current())).into();
+        // Within one poll of a task nobody gives its budget back, and without any nothing comes.
+        let mut event = pin!(unconstrained(self.next_event()));
         loop {
-            match self.poll_event(&mut Context::from_waker(&waker)) {
+            match event.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(event) => return event,
                 Poll::Pending => std::thread::park(),
             }

@@ -81,27 +81,6 @@ class Run(Generic[EventT]):
         except OSError as error:
             self._said.close()
             raise ProgramMissing(f"cannot run {self.command[0]}", str(error)) from error
-        self._events = self._read()
-
-    def _read(self) -> Iterator[EventT]:
-        assert self._child.stdout is not None
-        try:
-            for text in self._child.stdout:
-                try:
-                    event = json.loads(text)
-                except ValueError:
-                    event = None
-                if not isinstance(event, dict) or "event" not in event:
-                    raise of_end(self.command[0], self._stop(), self._words(), text.strip()[:80])
-                self._last = event
-                yield cast(EventT, event)
-            self._finish()
-        except LinerateError as error:
-            self._failure = error
-            raise
-        finally:
-            self._stop()
-            self._said.close()
 
     def _words(self) -> str:
         """What it said on standard error."""
@@ -140,14 +119,32 @@ class Run(Generic[EventT]):
         return self
 
     def __next__(self) -> EventT:
-        return next(self._events)
+        # No generator reads: its frame would hold this run, and one that nobody has any more would go on.
+        if self._said.closed:
+            raise StopIteration
+        assert self._child.stdout is not None
+        try:
+            text = self._child.stdout.readline()
+            if not text:
+                self._finish()
+                raise StopIteration
+            try:
+                event = json.loads(text)
+            except ValueError:
+                event = None
+            if not isinstance(event, dict) or "event" not in event:
+                raise of_end(self.command[0], self._stop(), self._words(), text.strip()[:80])
+        except BaseException as error:
+            if isinstance(error, LinerateError):
+                self._failure = error
+            self.close()
+            raise
+        self._last = event
+        return cast(EventT, event)
 
     def close(self) -> None:
         """Ends the run in order, if it is not over."""
         self._stop()
-        close = getattr(self._events, "close", None)
-        if close is not None:
-            close()
         self._said.close()
 
     def __enter__(self) -> Self:
@@ -163,7 +160,7 @@ class Run(Generic[EventT]):
 
     def __del__(self) -> None:
         # Only what was made whole has a child.
-        if hasattr(self, "_events"):
+        if hasattr(self, "_child"):
             self.close()
 
     def end(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use linerate::record::{ErrorKind, Figures};
 use linerate::{Client, Event, Status, Where};
+use linerate_testkit::peer::LONG;
 
 use crate::support::alone;
 
@@ -49,6 +50,20 @@ fn events_come_in_order_to_whoever_waits_and_to_async_code() {
         events
     });
     assert_eq!(names(events), ["start", "interval", "interval", "end"]);
+}
+
+#[test]
+fn a_test_within_a_task_comes_to_its_end_however_many_events_it_has() {
+    let _alone = alone();
+    let client = Client::udp(Where::Local).rate_bps(1_000_000).time(Duration::from_secs(4));
+    let client = client.interval(Duration::from_millis(20));
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let _ = sender.send(runtime.block_on(async { client.run() }));
+    });
+    let record = ended.recv_timeout(LONG).expect("it ends").expect("a record");
+    assert!(record.intervals.len() >= 150, "{}", record.intervals.len());
 }
 
 #[test]
