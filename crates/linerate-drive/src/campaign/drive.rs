@@ -8,6 +8,7 @@ use linerate_experiment::campaign::control::{Attempt, Controller, MOST_REBOOTS, 
 use linerate_experiment::campaign::plan::Plan;
 use linerate_host::facts::facts;
 use linerate_model::campaign::{Event as Kept, RunState, Slot, StoppedBy, StoredRun};
+use linerate_model::plan::{Dialect, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::client::Target;
 use linerate_store::Campaign;
@@ -104,8 +105,8 @@ impl<'a> Drive<'a> {
             let _ = self.keep(env, &Kept::Restored { host: host.clone(), left: left.clone() });
         }
         left.retain(|_, what| !what.is_empty());
-        if !left.is_empty() && !matches!(result, Err(_) | Ok(Ended::Rebooting)) {
-            result = Err(not_restored(&left));
+        if !self.fleet.failed.is_empty() && matches!(result, Ok(Ended::Done | Ended::Short)) {
+            result = Err(not_restored(&self.fleet.failed));
         }
         let stopped = |by, why| Kept::Stopped { by: Some(by), why };
         let event = match &result {
@@ -246,6 +247,8 @@ impl<'a> Drive<'a> {
     fn go_down(&mut self, env: &mut Env<'_>) -> Result<Ended, ErrorRecord> {
         let note = "this machine reboots now; `linerate campaign resume` goes on";
         env.watcher.campaign(&Event::Note(note));
+        // Its command ended well: from here on it counts as asked.
+        self.keep(env, &Kept::Waiting { what: "this machine to go down".to_owned() })?;
         let begun = env.clock.elapsed();
         while env.clock.elapsed().saturating_sub(begun) < GO_DOWN {
             if env.stop.seen() {
@@ -410,8 +413,8 @@ impl<'a> Drive<'a> {
         Ok(run)
     }
 
-    /// Runs it. Whether a server that did not answer a client elsewhere is back shows there alone: until `limit` it is
-    /// tried again, and that is no other attempt.
+    /// Runs it. Where only tests show whether a server that did not answer is back, it is tried again until `limit`, and
+    /// that is no other attempt.
     fn tries(
         &mut self,
         env: &mut Env<'_>,
@@ -421,7 +424,7 @@ impl<'a> Drive<'a> {
     ) -> Result<Result<Ran, Trouble>, ErrorRecord> {
         let (plan, prepared) = (self.plan, self.prepared);
         let test = prepared[at].test.as_ref();
-        let elsewhere = test.filter(|test| plan.hosts[test.client].address.is_some());
+        let elsewhere = test.filter(|test| shows_in_tests_alone(plan, test));
         let server = elsewhere.and_then(|test| test.server).map(|host| &plan.hosts[host].name);
         let (begun, mut away) = (env.clock.elapsed(), None);
         loop {
@@ -454,8 +457,8 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Waits for the server of a test that nobody answered, where this host can look for it; a client elsewhere has
-    /// tried for as long.
+    /// Waits for the server of a test that nobody answered, where this host can look for it; otherwise it was tried for as
+    /// long.
     fn await_server(
         &mut self,
         env: &mut Env<'_>,
@@ -464,11 +467,11 @@ impl<'a> Drive<'a> {
         limit: Duration,
     ) -> Result<(), ErrorRecord> {
         let (plan, prepared) = (self.plan, self.prepared);
-        let Some(Test { request, server: Some(host), client, .. }) = &prepared[at].test else {
+        let Some(test @ Test { request, server: Some(host), .. }) = &prepared[at].test else {
             return Ok(());
         };
         let Target::Host { name, port } = &request.target else { return Ok(()) };
-        if plan.hosts[*client].address.is_some() {
+        if shows_in_tests_alone(plan, test) {
             return Err(no_server((name, *port), limit, why));
         }
         let host = plan.hosts[*host].name.clone();
@@ -539,6 +542,13 @@ impl<'a> Drive<'a> {
         let before = if self.learnt == 1 { 0.0 } else { self.pace.overhead_s };
         self.pace.overhead_s = before + (overhead_s.max(0.0) - before) * weight;
     }
+}
+
+/// Whether only tests show that their server is back: the client is elsewhere, or iperf 2 there takes no connections.
+fn shows_in_tests_alone(plan: &Plan, test: &Test) -> bool {
+    let is_udp = matches!(test.request.plan.traffic, Traffic::Udp(_));
+    plan.hosts[test.client].address.is_some()
+        || is_udp && test.request.dialect == Some(Dialect::Iperf2)
 }
 
 /// Hosts stay changed, though all else went well.

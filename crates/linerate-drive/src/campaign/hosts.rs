@@ -16,6 +16,9 @@ use super::Hosts;
 use super::prepare::Prepared;
 use crate::Env;
 
+/// After so many orders to set something a host is put back, so that what it keeps to undo them does not grow for ever.
+const MOST_ORDERS: usize = 50;
+
 /// A host that is awaited is asked this often.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
@@ -41,6 +44,8 @@ struct Member {
     set: Vec<(Setting, Option<SettingValue>)>,
     /// What of it the driver made another number of, in words.
     rounded: Vec<String>,
+    /// Orders to set something since it was put back.
+    orders: usize,
 }
 
 impl Member {
@@ -48,6 +53,7 @@ impl Member {
     fn clear(&mut self) {
         self.set.clear();
         self.rounded.clear();
+        self.orders = 0;
     }
 }
 
@@ -57,6 +63,8 @@ pub struct Fleet<'a> {
     hosts: &'a mut dyn Hosts,
     /// For the user, until they are taken.
     pub notes: Vec<String>,
+    /// Hosts on which something could not be put back when that was last tried, with what it is, in words.
+    pub failed: BTreeMap<String, Vec<String>>,
     /// Setting whose values are set on all of them.
     set: Option<String>,
     /// Values that were rounded, each noted once.
@@ -115,9 +123,11 @@ impl<'a> Fleet<'a> {
                 boot_id: None,
                 set: Vec::new(),
                 rounded: Vec::new(),
+                orders: 0,
             });
         }
-        Ok(Self { members, hosts, notes: Vec::new(), set: None, noted: BTreeSet::new() })
+        let (notes, failed) = (Vec::new(), BTreeMap::new());
+        Ok(Self { members, hosts, notes, failed, set: None, noted: BTreeSet::new() })
     }
 
     /// Names of the hosts whose boots are known.
@@ -330,9 +340,12 @@ impl<'a> Fleet<'a> {
             let wanted =
                 prepared.changes.iter().find(|(h, _)| *h == index).map_or(&none, |(_, s)| s);
             let stays = |(old, _): &(Setting, _)| wanted.iter().any(|new| new.name == old.name);
-            if !self.members[index].set.iter().all(stays) {
+            let Member { set, orders, .. } = &self.members[index];
+            let is_full = *orders > 0 && orders.saturating_add(wanted.len()) > MOST_ORDERS;
+            let stays = set.iter().all(stays);
+            if is_full || !stays {
                 let back = self.with(index, |agent| agent.restore())?;
-                if !back.complete() {
+                if back.failed() || !stays && !back.complete() {
                     return Err(Trouble::Fatal(ErrorRecord::new(
                         ErrorKind::NotRestored,
                         format!("cannot put {} back", self.members[index].host.name),
@@ -345,6 +358,7 @@ impl<'a> Fleet<'a> {
             if wanted.is_empty() {
                 continue;
             }
+            self.members[index].orders += wanted.len();
             let device = device(plan, at, index);
             let applied = self.with(index, |agent| agent.apply(Some(&device), wanted))?;
             if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
@@ -452,20 +466,24 @@ impl<'a> Fleet<'a> {
         self.index(name).is_some_and(|i| self.members[i].host.address.is_none())
     }
 
-    /// Puts every host back. What could not be, in words, by host.
+    /// Puts every host back. What is not as before, in words, by host; of which [`Fleet::failed`] is what failed.
     pub fn restore(&mut self) -> BTreeMap<String, Vec<String>> {
         let mut all = BTreeMap::new();
+        self.failed.clear();
         for index in 0..self.members.len() {
             if !self.members[index].changed || self.members[index].agent.is_none() {
                 continue;
             }
             let name = self.members[index].host.name.clone();
-            let words = match self.with(index, |agent| agent.restore()) {
-                Ok(back) => back.left(),
-                Err(Trouble::Again(_)) => Vec::new(),
-                Err(Trouble::Gone(why)) => vec![format!("{why}: it puts itself back")],
-                Err(trouble) => vec![trouble.words()],
+            let (words, failed) = match self.with(index, |agent| agent.restore()) {
+                Ok(back) => (back.left(), back.failed()),
+                Err(Trouble::Again(_)) => (Vec::new(), false),
+                Err(Trouble::Gone(why)) => (vec![format!("{why}: it puts itself back")], false),
+                Err(trouble) => (vec![trouble.words()], true),
             };
+            if failed {
+                self.failed.insert(name.clone(), words.clone());
+            }
             self.members[index].clear();
             all.insert(name, words);
         }

@@ -3,6 +3,7 @@
 use linerate_drive::campaign::{self, Ended};
 use linerate_model::campaign::{CampaignState, Event, RunState, StoredRun};
 use linerate_model::record::DoubtKind;
+use linerate_model::setting::RestoreOutcome;
 use linerate_store::Reader;
 
 use crate::world::{Fate, Folder, World, error};
@@ -61,6 +62,34 @@ fn a_host_that_does_not_reboot_is_not_asked_for_ever() {
     check(&folder, &world, 3, "by hand");
 }
 
+#[test]
+fn a_reboot_command_that_failed_is_asked_again_once_it_is_mended() {
+    let fate = Fate { reboots_fail: 3, ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("mended"));
+    let plan = towards_dut().replace("boots = 2", "boots = 1");
+    for _ in 0..3 {
+        let error = begin(&world, &folder, &plan).unwrap_err();
+        assert_eq!((error.kind.name(), error.what.as_str()), ("reboot", "made up"));
+    }
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    check(&folder, &world, 3, "mended");
+    assert_eq!(reboots(&world), 4);
+}
+
+#[test]
+fn a_host_is_put_back_before_it_has_too_much_to_undo() {
+    let setting = |name: &str, tso: bool| {
+        format!("[settings.{name}]\nfrom = \"dut\"\nto = \"peer\"\nset.dut.offload.tso = {tso}\n")
+    };
+    let plan = plan(&(setting("off", false) + &setting("on", true)));
+    let plan = plan.replace("runs = 2", "runs = 60");
+    let fate = Fate { most_orders: Some(50), ..Fate::default() };
+    let (world, folder) = (World::default().fated(fate), Folder::new("orders"));
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    check(&folder, &world, 2 * 61, "orders");
+    assert!(world.is_put_back());
+}
+
 /// Tests from a host to the peer, which has another port than usual.
 fn to_peer(from: &str, more: &str) -> String {
     let settings = format!("[settings.s]\nfrom = \"{from}\"\nto = \"peer\"\n{more}\n");
@@ -93,6 +122,14 @@ fn a_server_that_a_client_elsewhere_does_not_reach_is_tried_from_there() {
         Event::Gap { host, seconds, .. } => host == "peer" && *seconds >= 5.0,
         _ => false,
     });
+    assert_eq!(gaps.count(), 1);
+    // So is a server of iperf 2 over UDP, which takes no connections.
+    let udp = "dialect = \"iperf2\"\ntest = \"udp\"\nrate = \"10M\"";
+    let udp = to_peer("local", udp).replace("retries = 2", "retries = 0");
+    let (world, folder) = (World::failing(1, error("refused", 3)), Folder::new("iperf2"));
+    assert_eq!(begin(&world, &folder, &udp).unwrap(), Ended::Done);
+    assert_eq!((world.looked_at(), world.tests()), (vec![], 4));
+    let gaps = kept(&folder).into_iter().filter(|event| matches!(event, Event::Gap { .. }));
     assert_eq!(gaps.count(), 1);
     // As long as a host is waited for.
     let world = World::failing(1, error("refused", 3));
@@ -138,7 +175,7 @@ fn a_greeting_that_is_cut_short_is_final_of_a_host_that_is_new_only() {
 #[test]
 fn a_campaign_whose_host_is_not_put_back_is_no_success() {
     let plan = plan("[settings.off]\nfrom = \"dut\"\nto = \"peer\"\nset.dut.offload.tso = false\n");
-    let fate = Fate { not_restored: true, ..Fate::default() };
+    let fate = Fate { not_restored: Some(RestoreOutcome::Failed), ..Fate::default() };
     let (world, folder) = (World::default().fated(fate), Folder::new("left"));
     let error = begin(&world, &folder, &plan).unwrap_err();
     assert_eq!((error.kind.name(), error.exit_code), ("not_restored", 1));
@@ -155,6 +192,33 @@ fn a_campaign_whose_host_is_not_put_back_is_no_success() {
     let world = World::default();
     assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
     assert_eq!((status().state, world.tests()), (CampaignState::Done, 0));
+}
+
+#[test]
+fn what_others_changed_or_is_gone_makes_no_campaign_fail() {
+    let plan = plan("[settings.off]\nfrom = \"dut\"\nto = \"peer\"\nset.dut.offload.tso = false\n");
+    let steps = {
+        let (world, folder) = (World::default(), Folder::new("steps-left"));
+        begin(&world, &folder, &plan).unwrap();
+        world.steps()
+    };
+    let others = || Fate { not_restored: Some(RestoreOutcome::ChangedByOthers), ..Fate::default() };
+    let ends = || Fate { restore_ends: true, ..Fate::default() };
+    let fails = || Fate { not_restored: Some(RestoreOutcome::Failed), ..Fate::default() };
+    let half = Some(steps / 2);
+    for (fate, stop, ended, words) in [
+        (ends(), None, Ended::Done, "it puts itself back"),
+        (others(), None, Ended::Done, "feature tso of eth0: made up"),
+        (ends(), half, Ended::Interrupted, "it puts itself back"),
+        (others(), half, Ended::Interrupted, "feature tso of eth0: made up"),
+        (fails(), half, Ended::Interrupted, "feature tso of eth0: made up"),
+    ] {
+        let (world, folder) = (World::stopped_at(stop).fated(fate), Folder::new("not-as-before"));
+        assert_eq!(begin(&world, &folder, &plan).unwrap(), ended, "{words}");
+        let last = world.events().pop().unwrap();
+        let over = format!("over {} {{\"dut\": [", ended == Ended::Done);
+        assert!(last.starts_with(&over) && last.contains(words), "{last}");
+    }
 }
 
 #[test]

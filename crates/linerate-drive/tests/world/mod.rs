@@ -14,7 +14,7 @@ use linerate_model::record::{
     Doubt, DoubtKind, ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status,
 };
 use linerate_model::setting::{
-    Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, SettingName,
+    Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
     SettingValue,
 };
 use linerate_model::units::Rate;
@@ -64,8 +64,14 @@ pub struct Fate {
     pub doubt: Option<(u32, DoubtKind)>,
     /// What goes wrong at one number does so at all after it.
     pub for_ever: bool,
-    /// Nothing can be put back.
-    pub not_restored: bool,
+    /// What becomes of all that is to be put back.
+    pub not_restored: Option<RestoreOutcome>,
+    /// The order to put back ends the connection.
+    pub restore_ends: bool,
+    /// Without being put back, a host takes so many settings only.
+    pub most_orders: Option<usize>,
+    /// So many commands to reboot fail.
+    pub reboots_fail: u32,
     /// A command to reboot ends well, and nothing comes of it.
     pub no_reboot: bool,
     /// What a command prints.
@@ -96,6 +102,8 @@ struct Machine {
     boots: u32,
     set: BTreeMap<SettingName, SettingValue>,
     away: u32,
+    /// Settings since it was put back.
+    orders: usize,
 }
 
 /// Clones are one world.
@@ -384,23 +392,21 @@ impl HostAgent for Agent {
                     };
                     Reply::Facts { host: Box::new(host), permissions }
                 }
-                Ask::Apply { settings, .. } => Reply::Applied(
-                    settings
-                        .into_iter()
-                        .map(|asked| {
-                            machine.set.insert(asked.name.clone(), asked.value.clone());
-                            Applied {
-                                device: None,
-                                before: None,
-                                after: Some(asked.value.clone()),
-                                outcome: Outcome::Set,
-                                why: None,
-                                also: Vec::new(),
-                                asked,
-                            }
-                        })
-                        .collect(),
-                ),
+                Ask::Apply { settings, .. } => {
+                    machine.orders += settings.len();
+                    if state.fate.most_orders.is_some_and(|most| machine.orders > most) {
+                        return Err(error("journal", 1));
+                    }
+                    Reply::Applied(
+                        settings
+                            .into_iter()
+                            .map(|asked| {
+                                machine.set.insert(asked.name.clone(), asked.value.clone());
+                                applied(asked)
+                            })
+                            .collect(),
+                    )
+                }
                 Ask::Read { names, .. } => {
                     let read = |name: SettingName| {
                         let value = machine.set.get(&name).cloned();
@@ -409,20 +415,21 @@ impl HostAgent for Agent {
                     Reply::Read(names.into_iter().map(read).collect())
                 }
                 Ask::Restore => {
+                    if state.fate.restore_ends {
+                        state.boot(&self.name);
+                        return Err(error("gone", 3));
+                    }
                     machine.set.clear();
-                    let knob = RestoredKnob {
-                        what: "feature tso of eth0".into(),
-                        before: "on".into(),
-                        set: "off".into(),
-                        now: None,
-                        outcome: RestoreOutcome::Failed,
-                        why: Some("made up".into()),
-                    };
-                    let knobs = if state.fate.not_restored { vec![knob] } else { Vec::new() };
+                    machine.orders = 0;
+                    let knobs = state.fate.not_restored.map(knob).into_iter().collect();
                     Reply::Restored(Restoration { knobs, ..Restoration::default() })
                 }
                 Ask::Reboot { .. } => {
                     state.log.push(format!("reboot {}", self.name));
+                    if state.fate.reboots_fail > 0 {
+                        state.fate.reboots_fail -= 1;
+                        return Err(error("reboot", 1));
+                    }
                     if !state.fate.no_reboot {
                         state.boot(&self.name);
                     }
@@ -444,6 +451,29 @@ impl HostAgent for Agent {
                 _ => Reply::Done,
             })
         })
+    }
+}
+
+fn applied(asked: Setting) -> Applied {
+    Applied {
+        device: None,
+        before: None,
+        after: Some(asked.value.clone()),
+        outcome: Outcome::Set,
+        why: None,
+        also: Vec::new(),
+        asked,
+    }
+}
+
+fn knob(outcome: RestoreOutcome) -> RestoredKnob {
+    RestoredKnob {
+        what: "feature tso of eth0".into(),
+        before: "on".into(),
+        set: "off".into(),
+        now: None,
+        outcome,
+        why: Some("made up".into()),
     }
 }
 

@@ -7,7 +7,7 @@ mod pace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linerate_model::campaign::{Event, RunState, ShortCell, Slot};
+use linerate_model::campaign::{Event, RunState, ShortCell, Slot, StoppedBy};
 pub use pace::Pace;
 
 /// A run after whose cut the host was found on another boot so often may well be what brings it
@@ -124,6 +124,8 @@ pub struct Controller {
     warms_up: bool,
     /// Old boot id of each host that was to reboot, and how often it was asked.
     began: BTreeMap<(u32, String), (String, u32)>,
+    /// The reboot that was asked for last, while nothing says that it was accepted.
+    asking: Option<(u32, String)>,
     proved: BTreeSet<(u32, String)>,
     current: BTreeMap<String, String>,
     running: Option<Attempt>,
@@ -157,6 +159,7 @@ impl Controller {
             retries,
             warms_up,
             began: BTreeMap::new(),
+            asking: None,
             proved: BTreeSet::new(),
             current: BTreeMap::new(),
             running: None,
@@ -175,6 +178,15 @@ impl Controller {
                 let (known, asked) = self.began.entry((*boot, host.clone())).or_default();
                 old.clone_into(known);
                 *asked += 1;
+                self.asking = Some((*boot, host.clone()));
+            }
+            Event::Waiting { .. } | Event::Opened { .. } => self.asking = None,
+            // The command failed or was stopped: that says nothing of whether the host reboots.
+            Event::Stopped { by: Some(StoppedBy::Error | StoppedBy::User), .. } => {
+                let asked = self.asking.take().and_then(|key| self.began.get_mut(&key));
+                if let Some((_, asked)) = asked {
+                    *asked = asked.saturating_sub(1);
+                }
             }
             Event::BootProved { boot, host, boot_id } => {
                 self.proved.insert((*boot, host.clone()));
@@ -204,9 +216,7 @@ impl Controller {
                     *place = Place::Short(why.clone());
                 }
             }
-            Event::Opened { .. }
-            | Event::Gap { .. }
-            | Event::Waiting { .. }
+            Event::Gap { .. }
             | Event::Delivered { .. }
             | Event::Done
             | Event::Stopped { .. }

@@ -1,7 +1,7 @@
 //! Who changes what of a network namespace now: one process at a time an interface, and one all that is of none,
 //! wherever each keeps its journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -18,10 +18,8 @@ pub(super) struct Claims(BTreeMap<String, UnixDatagram>);
 impl Claims {
     /// Claims an interface, or what is of none.
     pub(super) fn take(&mut self, device: Option<&Device>) -> Result<(), String> {
-        let (what, name) = match device {
-            Some(device) => (device.name.as_str(), format!("linerate-settings-{}", device.index)),
-            None => ("this host", "linerate-settings".to_owned()),
-        };
+        let what = device.map_or("this host", |device| device.name.as_str());
+        let name = name(device);
         if self.0.contains_key(&name) {
             return Ok(());
         }
@@ -42,10 +40,17 @@ impl Claims {
         Err(format!("another linerate, with another --state-dir, changes settings of {what} now"))
     }
 
-    /// All is as before.
-    pub(super) fn leave(&mut self) {
-        self.0.clear();
+    /// All is as before but what is `open`.
+    pub(super) fn keep(&mut self, open: &BTreeSet<Option<&Device>>) {
+        let open: BTreeSet<String> = open.iter().map(|device| name(*device)).collect();
+        self.0.retain(|name, _| open.contains(name));
     }
+}
+
+fn name(device: Option<&Device>) -> String {
+    device.map_or("linerate-settings".to_owned(), |device| {
+        format!("linerate-settings-{}", device.index)
+    })
 }
 
 fn unsure(what: &str, why: &io::Error) -> String {

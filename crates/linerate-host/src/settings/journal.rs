@@ -173,11 +173,10 @@ impl Journal {
         &self.records
     }
 
-    /// The interface as its knobs in the journal have it: it may have been called otherwise, or had another address.
-    pub(crate) fn known(&self, device: &Device) -> Device {
+    /// The interfaces as their knobs in the journal have them: they may be called otherwise by now, or have other addresses.
+    pub(crate) fn known(&self) -> Vec<Device> {
         let undos = undo::undos(&self.records, &self.place);
-        let mut known = undos.iter().filter_map(|undo| undo.knob.device());
-        known.find(|known| known.is(device)).unwrap_or(device).clone()
+        undos.iter().filter_map(|undo| undo.knob.device().cloned()).collect()
     }
 
     /// What of an earlier process cannot be read.

@@ -26,6 +26,8 @@ pub(crate) struct Kernel {
     pub(crate) roots: Roots,
     pub(super) route: Option<Netlink>,
     pub(super) ethtool: Option<Ethtool>,
+    /// Interfaces under the names and addresses that something was changed by.
+    pub(super) known: Vec<Device>,
 }
 
 impl Kernel {
@@ -34,8 +36,14 @@ impl Kernel {
         Self {
             route: host.then(Netlink::route).flatten(),
             ethtool: host.then(Ethtool::open).flatten(),
+            known: Vec::new(),
             roots,
         }
+    }
+
+    /// The interface as it is known, else as it is.
+    pub(super) fn known(&self, device: Device) -> Device {
+        self.known.iter().find(|known| known.is(&device)).cloned().unwrap_or(device)
     }
 
     /// The interface of this name as it is now.
@@ -240,7 +248,7 @@ impl Kernel {
         };
         for Port { link, kind, .. } in moved {
             let (mtu, ipv6) = (link.mtu.to_string(), self.ipv6_mtu(&link));
-            let device = device_of(link);
+            let device = self.known(device_of(link));
             reading.put(Knob::Ipv6Mtu(device.clone()), ipv6);
             // A bridge that is told an MTU does not follow its ports any more.
             if kind.as_deref() != Some("bridge") {

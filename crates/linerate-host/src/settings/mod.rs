@@ -163,7 +163,8 @@ impl SettingsGuard {
             None => None,
         };
         result.device = found.as_ref().map(|device| device.name.clone());
-        let device = found.as_ref().map(|device| self.journal.known(device));
+        self.kernel.known = self.journal.known();
+        let device = found.clone().map(|device| self.kernel.known(device));
         let device = device.as_ref();
         let before = self.kernel.around(name, device);
         if let Some(why) = before.why_not_all(name) {
@@ -342,8 +343,10 @@ impl SettingsGuard {
         } else {
             Ok(())
         };
-        if let Some(claims) = self.claims.as_mut().filter(|_| settled_all) {
-            claims.leave();
+        if let Some(claims) = &mut self.claims {
+            let tried = undos.iter().zip(&restoration.knobs);
+            let open = tried.filter(|(_, knob)| knob.outcome == RestoreOutcome::Failed);
+            claims.keep(&open.map(|(undo, _)| undo.knob.device()).collect());
         }
         restoration.notes.extend(noted.err());
         // What only stood beside a change, and did not move with it, is nobody's news.

@@ -128,6 +128,11 @@ impl Restoration {
             .all(|k| matches!(k.outcome, RestoreOutcome::Restored | RestoreOutcome::Already))
     }
 
+    /// Whether something could not be put back. What others have changed, or what is gone, is none of it.
+    pub fn failed(&self) -> bool {
+        self.knobs.iter().any(|k| k.outcome == RestoreOutcome::Failed)
+    }
+
     /// What is not as it was before, in words.
     pub fn left(&self) -> Vec<String> {
         if self.complete() {

@@ -215,6 +215,28 @@ fn a_reboot_that_does_not_come_is_asked_for_three_times() {
 }
 
 #[test]
+fn a_reboot_that_could_not_be_asked_for_does_not_count() {
+    let lab = Lab::new(1, 1, 1, &["a"]);
+    let mut c = lab.controller();
+    let old = "boot-0".to_owned();
+    let stopped = |by| Event::Stopped { by: Some(by), why: String::new() };
+    for by in [StoppedBy::Error, StoppedBy::User, StoppedBy::Error, StoppedBy::Error] {
+        let step = Step::Reboot { boot: 1, host: HOST.into(), old: old.clone() };
+        assert_eq!(c.next(&lab.world()), step);
+        c.observe(&Event::BootBegan { boot: 1, host: HOST.into(), old: old.clone() }, None);
+        c.observe(&Event::Restored { host: HOST.into(), left: vec![] }, None);
+        c.observe(&stopped(by), None);
+    }
+    // It was accepted, and nothing came of it.
+    for _ in 0..MOST_REBOOTS {
+        c.observe(&Event::BootBegan { boot: 1, host: HOST.into(), old: old.clone() }, None);
+        c.observe(&Event::Waiting { what: String::new() }, None);
+        c.observe(&stopped(StoppedBy::Error), None);
+    }
+    assert_eq!(c.next(&lab.world()), Step::Stuck { boot: 1, host: HOST.into() });
+}
+
+#[test]
 fn a_warm_up_beyond_the_design_that_kills_its_controller_is_given_up() {
     let mut lab = Lab::new(0, 1, 1, &["a"]);
     // The host is seen, the warm-up set and run, and then the host boots.

@@ -171,6 +171,31 @@ fn what_another_linerate_changes_now_is_put_back_when_that_is_done() {
     });
 }
 
+#[test]
+fn what_is_put_back_is_for_others_to_set_though_more_is_left() {
+    in_namespace("what_is_put_back_is_for_others_to_set_though_more_is_left", || {
+        let [one, other, third] = [(); 3].map(|()| Scratch::new());
+        let (mut first, _) = SettingsGuard::open(&one.0).unwrap();
+        for name in ["va", "vb"] {
+            assert!(first.apply(Some(name), &mtu(9_000))[0].holds(), "{name}");
+        }
+        // As if all of it had been killed.
+        drop(first);
+        let (mut second, _) = SettingsGuard::open(&other.0).unwrap();
+        assert!(second.apply(Some("vb"), &mtu(1_400))[0].holds());
+        let (mut first, left) = SettingsGuard::open(&one.0).unwrap();
+        assert!(left.failed(), "{left:?}");
+        assert!(run("ip link show va").contains("mtu 1500"));
+        let (mut third, _) = SettingsGuard::open(&third.0).unwrap();
+        let applied = third.apply(Some("va"), &mtu(1_400));
+        assert!(applied[0].holds(), "{applied:?}");
+        assert!(third.restore().complete());
+        assert!(second.restore().complete());
+        assert!(first.restore().complete());
+        assert!(run("ip link show vb").contains("mtu 1500"));
+    });
+}
+
 /// The kernel lowers the MTU of what stands on an interface with that of the interface, and raises none.
 #[test]
 fn what_stands_on_an_interface_comes_back_with_its_mtu() {
@@ -216,6 +241,18 @@ fn what_stands_on_an_interface_comes_back_with_its_mtu() {
             assert!(restoration.complete(), "{restoration:?}");
             assert_eq!(numbers(), before, "{restoration:?}");
         }
+        // One of another address by now is one thing to put back, and not two.
+        let (mut keeper, _) = SettingsGuard::open(&state.0).unwrap();
+        assert!(keeper.apply(Some("va"), &mtu(1_500))[0].holds());
+        run("ip link set va.7 address 02:00:00:00:00:77");
+        assert!(keeper.apply(Some("va"), &mtu(1_400))[0].holds());
+        let restoration = keeper.restore();
+        assert!(restoration.complete(), "{restoration:?}");
+        let whats: std::collections::BTreeSet<&str> =
+            restoration.knobs.iter().map(|knob| knob.what.as_str()).collect();
+        assert_eq!(whats.len(), restoration.knobs.len(), "{restoration:?}");
+        assert_eq!(numbers(), before, "{restoration:?}");
+        drop(keeper);
         // Nor is it lowered below what IPv6 needs there.
         fs::write(ipv6("va", "addr_gen_mode"), "1").unwrap();
         run("ip -6 addr flush dev va");
