@@ -78,8 +78,20 @@ fn look(
     // A look is short, and its rate must let a datagram go in it.
     let rate = rate.and_then(|bps| BitRate::new(bps.max(one_datagram_bps(request))));
     let trial = Trial { way, rate, time: LOOK };
-    let seen = trial::run(env, request, &trial, Variation::default());
-    let (record, outcome) = seen.map_err(|error| *error)?;
+    let mut again = || trial::run(env, request, &trial, Variation::default()).map_err(|e| *e);
+    let (mut record, mut outcome) = again()?;
+    // How fast it can send shows only in a whole test; all else shows in any.
+    if open == Open::Fastest && outcome.void {
+        (record, outcome) = again()?;
+        if outcome.void {
+            return Err(ErrorRecord::new(
+                ErrorKind::Unable,
+                "cannot find how fast the sender is",
+                outcome.invalid.unwrap_or_else(|| "no look was a whole test".to_owned()),
+                &["give the last rate: --rates 1M..10G"],
+            ));
+        }
+    }
     let agreed = record.agreed.as_ref().unwrap_or(&record.asked);
     let size = u64::from(agreed.datagram_bytes.unwrap_or(0));
     match open {
@@ -346,4 +358,49 @@ fn unfinished() -> ErrorRecord {
         "it was still running, or it was killed",
         &[],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_ask::Measure;
+    use linerate_model::record::{Doubt, DoubtKind};
+    use linerate_runner::signals::Stop;
+    use linerate_session::observer::Observer;
+    use linerate_testkit::records;
+
+    use super::*;
+    use crate::{Executor, SystemClock};
+
+    /// The link is lost in so many tests, and then no more; with the number of all.
+    struct Cut(u32, u32);
+
+    impl Executor for Cut {
+        fn run(&mut self, _: &Request, _: &mut dyn Observer, _: &Stop) -> RunRecord {
+            let cut = Doubt::new(DoubtKind::LinkLost, "no carrier");
+            let doubts = if self.1 < self.0 { vec![cut] } else { Vec::new() };
+            self.1 += 1;
+            RunRecord { doubts, status: Status::Complete, ..records::udp_receiver_drops() }
+        }
+    }
+
+    #[test]
+    fn a_look_without_its_link_is_made_once_more_and_ends_no_grid() {
+        let words = ["linerate", "sweep", "h", "--rates", "1M..max"].map(str::to_owned);
+        for (cut, runs, found) in [(0, 1, true), (1, 2, true), (2, 2, false)] {
+            let Ok(Measure::Sweep(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+            let (mut executor, clock) = (Cut(cut, 0), SystemClock::default());
+            let mut env = Env {
+                executor: &mut executor,
+                clock: &clock,
+                stop: Stop::default(),
+                watcher: &mut (),
+            };
+            let mut course = Course::new(&args, words.to_vec()).unwrap();
+            let chosen = course.choose(&mut env);
+            assert_eq!((executor.1, chosen.is_ok()), (runs, found), "{chosen:?}");
+            let why = chosen.err().map(|error| format!("{}: {}", error.what, error.why));
+            let told = "cannot find how fast the sender is: no carrier";
+            assert_eq!(why.as_deref(), (!found).then_some(told));
+        }
+    }
 }

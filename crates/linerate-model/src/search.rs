@@ -185,9 +185,10 @@ pub struct RepeatedRecord {
     pub searches: u64,
     /// Geometric mean of their lower bounds (with `--ci`: of their knees); absent without any.
     pub mean_bps: Option<f64>,
-    /// Lower end of the 95 % interval: t on the logarithm, one value a search, and no narrower than the goal's width.
+    /// Lower end of the 95 % interval: t on the logarithm, one value a search, and no nearer to the mean than the
+    /// farthest lower end of a search's own interval is to its knee.
     pub low_bps: Option<f64>,
-    /// Upper end.
+    /// Upper end: the same, or without `--ci` no nearer than the farthest upper bound of a search is to its lower one.
     pub high_bps: Option<f64>,
 }
 

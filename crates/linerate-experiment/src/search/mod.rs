@@ -298,7 +298,9 @@ impl Search {
     }
 
     fn for_fit(&self, range: &Range, width: f64) -> Option<Next> {
-        let open = |(_, fit): &(&Goal, &Fit)| !fitted(fit, width) && fit.trials() < FIT_CAP;
+        let open = |((goal, board), fit): &((&Goal, &Board), &Fit)| {
+            fit.trials() < FIT_CAP && (!fitted(fit, width) || range.is_within(goal, board, fit))
+        };
         if range.given_up.len() >= MOST_GIVEN_UP {
             return None;
         }
@@ -306,8 +308,9 @@ impl Search {
         let wish = |fit: &Fit| {
             fit.wishes(&range.grid).into_iter().find(|load| !range.given_up.contains(load))
         };
-        let goals = self.settings.goals.iter().zip(&range.fits);
-        let (goal, load) = goals.filter(open).find_map(|(goal, fit)| Some((goal, wish(fit)?)))?;
+        let goals = self.settings.goals.iter().zip(&range.boards).zip(&range.fits);
+        let mut open = goals.filter(open);
+        let (goal, load) = open.find_map(|((goal, _), fit)| Some((goal, wish(fit)?)))?;
         Some(self.run(range, load, goal.time.as_secs_f64(), TrialPurpose::Fit))
     }
 
@@ -448,6 +451,20 @@ impl Range {
             None => Vec::new(),
         };
         Some(Self { grid, arrived, boards, fits, given_up: Vec::new(), not_probed: Vec::new() })
+    }
+
+    /// Whether the interval reaches an end of the range although most trials there say that the limit is not beyond
+    /// it: further ones show where it is.
+    fn is_within(&self, goal: &Goal, board: &Board, fit: &Fit) -> bool {
+        let Some(knee) = fit.knee() else { return false };
+        let most = |at: usize, good: bool| {
+            let full = |t: &&Judged| t.time_s >= goal.time.as_secs_f64();
+            let there = board.get(&at).into_iter().flatten().filter(full);
+            let votes = there.map(|t| if t.good == good { 1_i64 } else { -1 });
+            votes.sum::<i64>() > 0
+        };
+        let (least, largest) = knee.reaches(&self.grid);
+        least && most(0, true) || largest && most(self.grid.last(), false)
     }
 
     /// A load at which no trial was valid counts as one that fails every goal: nobody knows that it

@@ -147,27 +147,25 @@ impl Repeated {
         if self.repeats < 2 {
             return None;
         }
-        let logs: Vec<f64> = of
-            .iter()
-            .filter(|(counts, goal)| *counts && is_within(goal))
-            .filter_map(|(_, goal)| place(goal).map(f64::ln))
-            .collect();
+        let counted = || of.iter().filter(|(counts, goal)| *counts && is_within(goal));
+        let logs: Vec<f64> = counted().filter_map(|(_, goal)| place(goal).map(f64::ln)).collect();
         // What is known of each search is between which loads its limit is, and no more.
-        let least = of.first().map_or(0.0, |(_, goal)| -0.5 * (1.0 - goal.width).ln());
+        let down = counted().map(|(_, goal)| sides(goal).0).fold(0.0, f64::max);
+        let up = counted().map(|(_, goal)| sides(goal).1).fold(0.0, f64::max);
         let n = logs.len() as f64;
         let mean = (!logs.is_empty()).then(|| logs.iter().sum::<f64>() / n);
         let half = mean.filter(|_| logs.len() > 1).and_then(|mean| {
             let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            t_factor(0.05, n - 1.0).map(|t| (t * (variance / n).sqrt()).max(least))
+            t_factor(0.05, n - 1.0).map(|t| t * (variance / n).sqrt())
         });
-        let end = |sign: f64| mean.zip(half).map(|(mean, half)| (mean + sign * half).exp());
+        let ends = mean.zip(half);
         Some(RepeatedRecord {
             asked: self.repeats,
             finished: self.searches.iter().filter(|search| search.is_finished()).count() as u64,
             searches: logs.len() as u64,
             mean_bps: mean.map(f64::exp),
-            low_bps: end(-1.0),
-            high_bps: end(1.0),
+            low_bps: ends.map(|(mean, half)| (mean - half.max(down)).exp()),
+            high_bps: ends.map(|(mean, half)| (mean + half.max(up)).exp()),
         })
     }
 }
@@ -180,6 +178,15 @@ fn is_within(goal: &GoalRecord) -> bool {
 /// What stands for a search: the knee where it was fitted, the lower bound otherwise.
 fn place(goal: &GoalRecord) -> Option<f64> {
     goal.knee_bps.map(|k| k.median).or(goal.lower_bps)
+}
+
+/// How far below and above its [`place`] the limit of a search may be, as logarithms.
+fn sides(goal: &GoalRecord) -> (f64, f64) {
+    match (goal.knee_bps, goal.lower_bps.zip(goal.upper_bps)) {
+        (Some(knee), _) => ((knee.median / knee.low).ln(), (knee.high / knee.median).ln()),
+        (None, Some((lower, upper))) => (0.0, (upper / lower).ln()),
+        (None, None) => (0.0, 0.0),
+    }
 }
 
 /// The search whose answer is shown: the median of those that count, else of those that know

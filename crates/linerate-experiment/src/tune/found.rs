@@ -5,7 +5,7 @@ use linerate_stats::offline::summary::{Moments, mean};
 
 use super::race::Entrant;
 use super::space::Combination;
-use super::{Stage, Tune};
+use super::{FEWEST_PAIRS, Stage, Tune};
 
 /// Confidence of the intervals.
 const LEVEL: f64 = 0.95;
@@ -65,12 +65,14 @@ impl Tune {
         // What failed is in no gain: those that are left may be the ones that chance spared.
         let missed = self.confirmed.as_ref().map_or(0, |race| race.missed);
         let shown = gain.is_some_and(|gain| gain.low > 0.0 && gain.high >= matters);
-        let recommended = shown && missed == 0;
+        let enough = pairs.is_some_and(|entrant| entrant.gains.len() >= FEWEST_PAIRS);
+        let recommended = shown && enough && missed == 0;
         let best = if recommended { candidate.clone() } else { default.clone() };
         let factors =
             (0..self.space.factors()).map(|factor| self.factor(factor, &candidate, &best));
+        let those = if self.confirmed.is_some() { &self.shown } else { &self.figures };
         let figure = |of: &Combination| {
-            let figures = self.figures.iter().filter(|(c, _)| c == of).map(|(_, value)| *value);
+            let figures = those.iter().filter(|(c, _)| c == of).map(|(_, value)| *value);
             mean(&figures.collect::<Vec<_>>())
         };
         Found {

@@ -147,6 +147,8 @@ pub struct Tune {
     /// The race of fresh pairs, and its figures; before it those of the default.
     confirmed: Option<Race>,
     figures: Vec<(Combination, f64)>,
+    /// The figures of [`Self::confirmed`], while another race of pairs may be under way.
+    shown: Vec<(Combination, f64)>,
 }
 
 impl Tune {
@@ -173,6 +175,7 @@ impl Tune {
             around: None,
             confirmed: None,
             figures: Vec::new(),
+            shown: Vec::new(),
             settings,
             space,
         };
@@ -370,7 +373,10 @@ impl Tune {
                     if self.fit(block.len()) == Some(0) {
                         // They took longer than was foreseen.
                         self.reason = Reason::MaxTime;
-                        self.confirmed();
+                        match number {
+                            0..FEWEST_PAIRS => self.end(Reason::MaxTime),
+                            _ => self.confirmed(),
+                        }
                     } else {
                         self.queue = block;
                         self.stage = Stage::Confirm(number + 1, pairs);

@@ -276,6 +276,7 @@ impl Tune {
     /// The default stays unless the interval says otherwise; and what is changed must be needed.
     pub(super) fn confirmed(&mut self) {
         self.confirmed = Some(self.race.clone());
+        self.shown = std::mem::take(&mut self.figures);
         let found = self.found();
         let worths = found.factors.iter().enumerate();
         let doubtful =

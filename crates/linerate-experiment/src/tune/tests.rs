@@ -192,7 +192,9 @@ fn a_limit_of_time_leaves_room_to_confirm() {
 /// What cannot run takes no time, and says nothing of how long the rest takes.
 #[test]
 fn the_time_is_kept_though_most_fail_at_once_and_the_last_are_slow() {
-    for (most, slow) in [(30.0, 1.0), (45.0, 2.0), (60.0, 1.0), (60.0, 2.0), (75.0, 1.0)] {
+    for (most, slow) in
+        [(30.0, 1.0), (45.0, 2.0), (60.0, 1.0), (60.0, 2.0), (60.0, 4.0), (75.0, 1.0), (75.0, 6.0)]
+    {
         let mut tune = Tune::new(vec![2, 40], Settings { max_s: Some(most), ..SETTINGS });
         let (mut chance, mut failed) = (Random::new(5), 0);
         while let Some((combination, purpose)) = tune.next() {
@@ -210,6 +212,8 @@ fn the_time_is_kept_though_most_fail_at_once_and_the_last_are_slow() {
         // That the last ones take longer shows in a pair of them.
         let bound = most + 2.0 * (slow - 1.0);
         assert!(tune.spent_s() <= bound, "{most} {slow}: {}", tune.spent_s());
+        let found = tune.found();
+        assert!(!found.recommended || found.pairs >= FEWEST_PAIRS, "{most} {slow}: {found:?}");
         assert!(failed > 20, "{most} {slow}: {failed}");
     }
 }

@@ -6,7 +6,7 @@ use linerate_model::units::si;
 use crate::search::classify::{self, Board, Bounds, Judged};
 use crate::search::fit::Fit;
 use crate::search::goal::Goal;
-use crate::search::{FIT_CAP, FIT_LEAST, INVALID_CAP, Range, Search, mlr};
+use crate::search::{FIT_CAP, FIT_LEAST, INVALID_CAP, Range, Search, fitted, mlr};
 
 /// Below this share of the lower bound, failures are no part of the limit.
 const WELL_BELOW: f64 = 0.95;
@@ -33,12 +33,13 @@ impl Search {
         on_the_board(&mut said, goal, range, board, bounds);
         self.without_result(&mut said, range);
         if let Some(fit) = range.fits.get(i).filter(|_| !record.settled) {
+            let wide = self.settings.ci.is_some_and(|ci| !fitted(fit, ci));
             match fit.knee() {
                 None => said.push(format!(
                     "{} valid trials of full length are too few for an interval, which takes {FIT_LEAST}",
                     fit.trials()
                 )),
-                Some(knee) if fit.trials() >= FIT_CAP => said.push(format!(
+                Some(knee) if wide && fit.trials() >= FIT_CAP => said.push(format!(
                     "after {FIT_CAP} trials the interval is still {:.1} % wide",
                     100.0 * knee.width()
                 )),
