@@ -248,14 +248,14 @@ impl Stream<'_> {
             while let Some((index, row)) = flow.row() {
                 on_tick(index, Tick::Send(row));
             }
-            if let Some(chosen) = self.followed.turned() {
-                self.turn(chosen);
-                self.followed.note(now);
-            }
             // In this order: what ends in time is not late.
             let Some(most) = flow.most(now) else { break };
             if context.ends_sending(at_ns) {
                 break;
+            }
+            if let Some(chosen) = self.followed.turned() {
+                self.turn(chosen);
+                self.followed.note(now);
             }
             let room = match self.paced.most(at_ns) {
                 Ok(room) => most.min(room),

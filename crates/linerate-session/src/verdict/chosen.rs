@@ -19,12 +19,16 @@ impl Asked {
     pub(super) fn of(record: &RunRecord, way: Way) -> Self {
         let planned = record.asked.rate_bps.map(|bps| bps as f64);
         let events = if way == Way::Forward { record.events.as_slice() } else { &[] };
-        let chosen =
-            || events.iter().filter_map(|e| Some((e.at_s, RunEvent::chosen_bps(e)? as f64)));
+        let span_s = span_s(&record.totals, way);
+        // A rate that was chosen when all had left held for nothing.
+        let held = |event: &&RunEvent| span_s <= 0.0 || event.at_s < span_s;
+        let chosen = || {
+            let held = events.iter().filter(held);
+            held.filter_map(|e| Some((e.at_s, RunEvent::chosen_bps(e)? as f64)))
+        };
         let Some((first_s, _)) = chosen().next() else {
             return planned.map_or(Self::Most, Self::Rate);
         };
-        let span_s = span_s(&record.totals, way);
         // Chosen in the warm-up, a rate holds from the start.
         let Some(planned) = planned.or((first_s <= 0.0).then_some(0.0)) else { return Self::Mixed };
         if span_s <= 0.0 {

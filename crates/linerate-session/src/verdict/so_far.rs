@@ -2,15 +2,19 @@
 
 use linerate_model::plan::PlanDirection;
 use linerate_model::record::{
-    CpuFigures, Figures, Interval, Pair, ReceiverFigures, RrFigures, RunRecord, SenderFigures,
-    TcpFigures, Verdict,
+    CpuFigures, Figures, Interval, Pair, ReceiverFigures, RrFigures, RunEvent, RunRecord,
+    SenderFigures, TcpFigures, Verdict,
 };
 
-/// Judges some rows of a test as if it had consisted of them, at this rate (`None` is as fast as it goes). A host's
+/// Judges some rows of a test as if it had consisted of them, at this rate of what this end sends (`None` is as fast as it goes). A host's
 /// own counters are in no row, so the verdict at the end knows more.
 pub fn so_far(start: &RunRecord, rows: &[Interval], rate_bps: Option<u64>) -> Option<Verdict> {
     let mut record = RunRecord { totals: totals(rows)?, ..start.clone() };
-    record.asked.rate_bps = rate_bps;
+    let planned = record.agreed.as_ref().unwrap_or(&record.asked).rate_bps;
+    record.asked.rate_bps = planned;
+    // Whoever watches changes what this end sends, and not the other way of a test both ways.
+    let chosen = rate_bps.filter(|_| rate_bps != planned);
+    record.events = chosen.map(|bps| RunEvent::rate(0.0, bps)).into_iter().collect();
     let agreed = record.agreed.as_ref().unwrap_or(&record.asked);
     let discard = agreed.direction == PlanDirection::Discard;
     super::judge(&record, discard)

@@ -38,8 +38,12 @@ impl Rate {
         } else {
             None
         };
-        // A datagram a second, and of bytes what moves at all.
-        let least = u64::from(plan.datagram_bytes.unwrap_or(0)).saturating_mul(8).max(1_000);
+        // A datagram a second, or of TCP a block on each stream: below that nothing leaves for long, at no later rate either.
+        let (unit, streams) = match plan.datagram_bytes {
+            Some(bytes) => (bytes, 1),
+            None => (plan.block_bytes.unwrap_or(0), u64::from(plan.streams.max(1))),
+        };
+        let least = (u64::from(unit) * 8).saturating_mul(streams).max(1_000);
         Self { planned: plan.rate_bps, chosen: None, fixed, least }
     }
 
@@ -140,12 +144,15 @@ mod tests {
 
     #[test]
     fn streams_of_bytes_are_turned_as_well() {
-        let mut rate = Rate::of(&records::tcp());
+        let mut record = records::tcp();
+        let plan = record.agreed.get_or_insert_with(|| record.asked.clone());
+        (plan.block_bytes, plan.streams) = (Some(131_072), 4);
+        let mut rate = Rate::of(&record);
         assert_eq!(rate.turn(Turn::Down, Some(1e9)), Ok(900_000_000));
         for _ in 0..200 {
             let _ = rate.turn(Turn::Down, None);
         }
-        assert_eq!(rate.now(), Some(1_000));
+        assert_eq!(rate.now(), Some(4 * 1_048_576));
         assert!(rate.turn(Turn::Down, None).unwrap_err().contains("as low"));
     }
 
