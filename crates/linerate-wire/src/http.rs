@@ -91,21 +91,30 @@ pub fn asked<'a>(head: &'a [u8], token: &Token) -> Asked<'a> {
 /// is for a name that is not this host's own: whoever has a name may let it lead here.
 pub fn is_foreign(head: &[u8], over_loopback: bool) -> bool {
     let head = String::from_utf8_lossy(head);
-    let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    fields.any(|(name, value)| match (name.to_ascii_lowercase().as_str(), value.trim()) {
+    let fields = || head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let is = |(name, value): (&str, &str), wanted: &str| {
+        name.eq_ignore_ascii_case(wanted) && value.trim() == "navigate"
+    };
+    // Where a link of another page leads, a reader sees figures and that page does not.
+    let is_read =
+        head.starts_with("GET /metrics ") && fields().any(|field| is(field, "sec-fetch-mode"));
+    fields().any(|(name, value)| match (name.to_ascii_lowercase().as_str(), value.trim()) {
         ("origin", _) => true,
-        ("sec-fetch-site", site) => !matches!(site, "none" | "same-origin"),
+        ("sec-fetch-site", site) => !is_read && !matches!(site, "none" | "same-origin"),
         ("host", host) => over_loopback && !is_loopback(host),
         _ => false,
     })
 }
 
-/// With or without a port.
+/// With or without a port. A name without a dot is of this network's, and none that a stranger can let lead here.
 fn is_loopback(host: &str) -> bool {
     let bare = || host.trim_matches(['[', ']']).parse::<IpAddr>();
     match host.parse::<SocketAddr>().map(|at| at.ip()).or_else(|_| bare()) {
         Ok(ip) => ip.to_canonical().is_loopback(),
-        Err(_) => host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost")),
+        Err(_) => {
+            let name = host.split(':').next().unwrap_or_default().trim_end_matches('.');
+            !name.contains('.') || name.eq_ignore_ascii_case("localhost.localdomain")
+        }
     }
 }
 
@@ -254,6 +263,10 @@ mod tests {
             "Host: localhost:80\r\nSec-Fetch-Site: none",
             "Host: [::1]:15202\r\nsec-fetch-site: same-origin",
             "Host: [::1]",
+            "Host: hydra1:15201",
+            "Host: localhost.",
+            "Host:",
+            "Host: localhost:15201\r\nSec-Fetch-Site: same-site\r\nSec-Fetch-Mode: navigate",
         ] {
             assert!(!foreign(own, true) && !foreign(own, false), "{own}");
         }
