@@ -124,12 +124,14 @@ impl Line {
         if self.connections {
             return Err("-b and -w: connections are made as fast as they can be".into());
         }
-        let pause_ns = self.pace.1.unwrap_or(PAUSE_NS).max(1);
-        let rate = u128::from(burst) * u128::from(SECOND_NS) / u128::from(pause_ns);
-        match u64::try_from(rate) {
-            Ok(rate @ 1..) => Ok(Some(rate)),
-            _ => Err("-b and -w: requests are sent at one a second at least".into()),
+        let pause_ns = u128::from(self.pace.1.unwrap_or(PAUSE_NS).max(1));
+        let all = u128::from(burst) * u128::from(SECOND_NS);
+        // Less than half a percent is lost in whole numbers of more.
+        if all % pause_ns > 0 && all / pause_ns < 100 {
+            return Err("-b and -w: that is no whole number of requests a second".into());
         }
+        let rate = u64::try_from((all + pause_ns / 2) / pause_ns);
+        rate.map(Some).map_err(|_| "-b and -w: no such rate".into())
     }
 
     /// Of `-b` and `-w`, and of `-q`. A time alone paces nothing.

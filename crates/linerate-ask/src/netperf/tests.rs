@@ -100,6 +100,7 @@ fn each_test_is_its_plan() {
     };
     assert_eq!(rr("-t TCP_RR -b 5 -w 10 -- -b 3"), (Some(500), 4));
     assert_eq!((rr("-t UDP_RR -b 1"), rr("-t UDP_RR -w 10")), ((Some(1_000), 1), (None, 1)));
+    assert_eq!((rr("-t TCP_RR -b 1 -w 7").0, rr("-t TCP_RR -b 4 -w 2s").0), (Some(143), Some(2)));
     assert_eq!(wants("-t TCP_RR -b 5 -w 10").burst, 0);
     assert_eq!(tcp("-- -G 1000").mss, Some(1_000));
     // Taken as there, and of no effect.
@@ -200,7 +201,8 @@ fn what_is_wrong_or_not_done_is_said() {
     for (text, why) in [
         ("-t UDP_STREAM -- -m 70000", "Message too long"),
         ("-t TCP_CRR -b 1 -w 10", "as fast as"),
-        ("-t UDP_RR -b 1 -w 2s", "one a second"),
+        ("-t UDP_RR -b 1 -w 2s", "whole number"),
+        ("-t UDP_RR -b 3 -w 2s", "whole number"),
         ("-t UDP_STREAM -b 4000000000 -w 1us", "no such rate"),
         ("-L host.example", "in digits"),
     ] {
