@@ -36,9 +36,12 @@ fn is_root() -> bool {
 }
 
 /// A folder of data in which nothing is yet. Making one takes two seconds of a core, so one is kept beside what was built.
-fn made(programs: &Path, scratch: &Path) -> PathBuf {
+/// It stays as it is while the file is there.
+fn made(programs: &Path, scratch: &Path) -> (PathBuf, std::fs::File) {
     let built = std::env::current_exe().expect("a test is a program");
-    let cache = built.ancestors().nth(3).unwrap_or(scratch).join("tmp/postgres");
+    // Root's is nobody's, which nobody else can use.
+    let name = if is_root() { "tmp/postgres-root" } else { "tmp/postgres" };
+    let cache = built.ancestors().nth(3).unwrap_or(scratch).join(name);
     std::fs::create_dir_all(&cache).expect("a folder");
     // Tests of several programs may come here at once.
     let lock = std::fs::File::create(cache.join("lock")).expect("a lock");
@@ -47,7 +50,7 @@ fn made(programs: &Path, scratch: &Path) -> PathBuf {
     let stamp = format!("{} {} {}", programs.display(), about.len(), about.mtime());
     let (data, kept) = (cache.join("data"), cache.join("stamp"));
     if std::fs::read_to_string(&kept).is_ok_and(|kept| kept == stamp) {
-        return data;
+        return (data, lock);
     }
     let secret = scratch.join("password");
     std::fs::write(&secret, PASSWORD).expect("a file");
@@ -61,7 +64,7 @@ fn made(programs: &Path, scratch: &Path) -> PathBuf {
     let _ = std::fs::remove_dir_all(&data);
     copy(&first, &data);
     std::fs::write(&kept, stamp).expect("a file");
-    data
+    (data, lock)
 }
 
 /// With owners and modes: PostgreSQL takes no folder of somebody else's.
@@ -90,7 +93,8 @@ impl Postgres {
         // Whoever the server runs as makes files in it.
         let all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&folder, all).expect("it is ours");
-        copy(&made(&programs, &folder), &folder.join("data"));
+        let (data, _kept) = made(&programs, &folder);
+        copy(&data, &folder.join("data"));
         let mut more = format!("unix_socket_directories = '{}'\n", folder.display());
         for setting in settings {
             let (name, value) = setting.split_once('=').expect("name=value");
