@@ -82,27 +82,29 @@ impl Measure {
     /// When it is none of these verbs', or not of this version.
     pub fn from_words(words: &[String]) -> Result<Self, ErrorRecord> {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let found = with_numbers_below_zero(Line::command()).try_get_matches_from(&argv);
+        let (command, verb) = for_line(Line::command(), &argv);
+        let found = command.try_get_matches_from(&argv);
         let line = found.and_then(|found| Line::from_arg_matches(&found));
-        line.map(|line| line.measure)
-            .map_err(|error| usage::from_clap(&error, verb_of(&Line::command(), &argv).as_deref()))
+        line.map(|line| line.measure).map_err(|error| usage::from_clap(&error, verb.as_deref()))
     }
 }
 
-/// A command in which a number below zero after an option is its value, and is refused as one; `-5`
-/// alone would be taken for an option.
-pub fn with_numbers_below_zero(command: clap::Command) -> clap::Command {
+/// The command as it is for a line, and the verb among the line's words, if it is one: an error in its arguments is
+/// explained by its own help. A number below zero after an option is its value, and is refused as one; `-5` alone
+/// would be taken for an option. What other verbs take is left alone: to go through all costs milliseconds.
+pub fn for_line(command: clap::Command, argv: &[OsString]) -> (clap::Command, Option<String>) {
+    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')));
+    let found = word.and_then(|word| command.find_subcommand(word));
+    let verb = found.map(|verb| verb.get_name().to_owned());
     let value = |arg: clap::Arg| {
         let negative = arg.get_action().takes_values() && !arg.is_positional();
         if negative { arg.allow_negative_numbers(true) } else { arg }
     };
-    command.mut_subcommands(|command| command.mut_args(value))
-}
-
-/// The verb among the words, if it is one: an error in its arguments is explained by its own help.
-pub fn verb_of(command: &clap::Command, argv: &[OsString]) -> Option<String> {
-    let word = argv.iter().skip(1).find_map(|w| w.to_str().filter(|w| !w.starts_with('-')))?;
-    command.find_subcommand(word).map(|c| c.get_name().to_owned())
+    let command = match &verb {
+        Some(verb) => command.mut_subcommand(verb, |command| command.mut_args(value)),
+        None => command.mut_subcommands(|command| command.mut_args(value)),
+    };
+    (command, verb)
 }
 
 /// When to use colour.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory as _};
 
-use crate::{Line, with_numbers_below_zero};
+use crate::{Line, for_line};
 
 /// Options of the tuning itself, and those that the length and the form of its own result have.
 const OWN: [&str; 13] = [
@@ -56,7 +56,7 @@ pub fn test_options(command: &[String], without: &[&str]) -> Vec<(String, Option
 /// The verb of the test that was tuned, and what was given of it but the options of the tuning and those `without`.
 fn given(line: &[String], without: &[&str]) -> Option<(String, Vec<Given>)> {
     let argv: Vec<OsString> = line.iter().map(OsString::from).collect();
-    let found = with_numbers_below_zero(Line::command()).try_get_matches_from(argv).ok()?;
+    let found = for_line(Line::command(), &argv).0.try_get_matches_from(argv).ok()?;
     let (verb, matches) = found.subcommand_matches("tune")?.subcommand()?;
     let all = Line::command();
     let test = all.find_subcommand("tune")?.find_subcommand(verb)?;

@@ -62,8 +62,7 @@ fn explain(_: &[OsString], _: Option<&str>) -> Option<ErrorRecord> {
 
 /// The command line, or nothing when help or the version was asked for and printed.
 pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
-    let verb = linerate_ask::verb_of(&Cli::command(), &argv);
-    let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
+    let (mut command, verb) = linerate_ask::for_line(Cli::command(), &argv);
     let found = command.try_get_matches_from_mut(&argv);
     match found.and_then(|found| Ok((Cli::from_arg_matches(&found)?, found))) {
         Ok((cli, found)) => {
@@ -97,10 +96,9 @@ fn with_profile(argv: &[OsString], found: &clap::ArgMatches) -> Result<Option<Cl
     use linerate_ask::preset;
 
     let Some(argv) = preset::expand(argv, found)? else { return Ok(None) };
-    let mut command = linerate_ask::with_numbers_below_zero(Cli::command());
+    let (mut command, verb) = linerate_ask::for_line(Cli::command(), &argv);
     let found = command.try_get_matches_from_mut(&argv);
     let cli = found.and_then(|found| Cli::from_arg_matches(&found));
-    let verb = linerate_ask::verb_of(&command, &argv);
     cli.map(Some).map_err(|error| preset::blamed(usage::from_clap(&error, verb.as_deref())))
 }
 
