@@ -119,17 +119,24 @@ impl BlockReader {
     pub fn read(&mut self, mut socket: &TcpStream) -> io::Result<usize> {
         match self {
             Self::Copy(buffer) => socket.read(buffer),
-            Self::Discard { bytes } => {
-                // SAFETY: the descriptor is open for the borrow's life. With MSG_TRUNC on a TCP
-                // socket the kernel does not write to the buffer, so null is allowed (tcp(7),
-                // net/ipv4/tcp.c tcp_recvmsg_locked).
-                let n = unsafe {
-                    libc::recv(socket.as_raw_fd(), ptr::null_mut(), *bytes, libc::MSG_TRUNC)
-                };
-                if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
-            }
+            Self::Discard { bytes } => drop_bytes(socket, *bytes, 0),
         }
     }
+}
+
+/// Drops what came and nobody has read, and says how many bytes that was; waits for nothing.
+pub fn drop_unread(socket: &TcpStream) -> usize {
+    /// More than the kernel keeps of one connection.
+    const MOST: usize = 1 << 30;
+    drop_bytes(socket, MOST, libc::MSG_DONTWAIT).unwrap_or(0)
+}
+
+fn drop_bytes(socket: &TcpStream, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+    // SAFETY: the descriptor is open for the borrow's life. With MSG_TRUNC on a TCP socket the kernel does
+    // not write to the buffer, so null is allowed (tcp(7), net/ipv4/tcp.c tcp_recvmsg_locked).
+    let n =
+        unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), bytes, libc::MSG_TRUNC | flags) };
+    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
 }
 
 #[cfg(test)]

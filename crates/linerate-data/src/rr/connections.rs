@@ -2,14 +2,12 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-use linerate_engine::stream::BlockReader;
-use linerate_engine::{clock, sys};
+use linerate_engine::{clock, stream, sys};
 use linerate_model::plan::RrPlan;
 use linerate_session::sender::Quota;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::super::{Context, LOOK_UP};
 use super::tally::Tally;
@@ -17,8 +15,6 @@ use super::{Answers, UNREAD_NS, passing, write_out};
 
 /// Pause after a connection that could not be taken, as the next one most likely cannot either.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// More than the kernel keeps of one connection.
-const MOST_UNREAD: usize = 1 << 30;
 
 /// How a client opens connections, one for each transaction.
 #[derive(Debug, Clone)]
@@ -90,7 +86,9 @@ fn open(dial: &Dial) -> io::Result<TcpStream> {
     // Connecting ends with this time as well.
     socket.set_write_timeout(Some(Duration::from_nanos(UNREAD_NS)))?;
     socket.connect(&dial.peer.into())?;
-    socket.set_write_timeout(Some(LOOK_UP))?;
+    if dial.carries {
+        socket.set_write_timeout(Some(LOOK_UP))?;
+    }
     socket.set_read_timeout(Some(LOOK_UP))?;
     Ok(socket.into())
 }
@@ -138,7 +136,10 @@ pub(super) fn respond(
     door: &Doorway,
     answers: &mut Answers,
 ) -> io::Result<()> {
-    door.listener.set_nonblocking(true)?;
+    // It waits in accept(2) itself, as long as it may read: one call a connection, and a timer that costs less than
+    // poll(2)'s.
+    door.listener.set_nonblocking(false)?;
+    SockRef::from(&door.listener).set_read_timeout(Some(LOOK_UP))?;
     let wanted = Quota::transactions(&context.streams.agreed.plan, context.id.index);
     let response = vec![0xa5; rr.response as usize];
     let mut buffer = vec![0; (rr.request as usize).clamp(1, 65_536)];
@@ -146,9 +147,6 @@ pub(super) fn respond(
         let now = clock::monotonic_ns();
         context.shared.look_after_peer(now);
         context.shared.keep_time(now);
-        if !sys::wait_readable(door.listener.as_fd(), None, now) {
-            continue;
-        }
         let (socket, peer) = match door.listener.accept() {
             Ok(came) => came,
             Err(e) if passing(&e) || e.kind() == ErrorKind::ConnectionAborted => continue,
@@ -165,7 +163,8 @@ pub(super) fn respond(
         // A connection that fails is none of the answered; what it does to the client, that counts.
         let answered = !door.carries
             || answer(context, rr, &socket, (&mut buffer, &response)).unwrap_or(false);
-        let more = unread(&socket);
+        // Its client's kernel knows them received.
+        let more = stream::drop_unread(&socket) as u64;
         if more > 0 {
             context.shared.add_sent(more);
             context.shared.keep_rate(more, false);
@@ -187,15 +186,6 @@ pub(super) fn respond(
     Ok(())
 }
 
-/// Bytes that came on a connection and that nobody has read: its client's kernel knows them received.
-fn unread(socket: &TcpStream) -> u64 {
-    let read = || {
-        socket.set_nonblocking(true)?;
-        BlockReader::new(MOST_UNREAD, true).read(socket)
-    };
-    read().unwrap_or(0) as u64
-}
-
 /// Whether a whole request came and was answered.
 fn answer(
     context: &Context,
@@ -203,7 +193,6 @@ fn answer(
     socket: &TcpStream,
     (buffer, response): (&mut [u8], &[u8]),
 ) -> io::Result<bool> {
-    socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(LOOK_UP))?;
     socket.set_write_timeout(Some(LOOK_UP))?;
     let request = rr.request as usize;
