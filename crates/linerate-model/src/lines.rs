@@ -193,6 +193,9 @@ pub struct CampaignEnd {
     /// With `--json`: the runs that this controller kept, without their records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<Vec<StoredRun>>,
+    /// With `--json`: what it could not go on after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorRecord>,
 }
 
 /// A line of `campaign export --format json-lines`: a run of any state, with its record.

@@ -95,6 +95,10 @@ pub struct OutputMode {
 }
 
 impl OutputMode {
+    /// For people alone.
+    #[cfg(feature = "full")]
+    pub const TEXT: Self = Self { output: Output::Text, look: Look::PLAIN };
+
     /// From the raw words.
     pub fn of(argv: &[OsString]) -> Self {
         let words: Vec<&str> = argv

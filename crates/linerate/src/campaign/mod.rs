@@ -79,10 +79,17 @@ fn drive(
     let (clock, executor, mut show) = (SystemClock::default(), &mut FromHere, Show::new(form));
     let stop = output::stop_at_signals()?;
     let mut env = Env { executor, clock: &clock, stop, watcher: &mut show };
-    Ok(match run(&mut hosts()?, &mut env)? {
-        Ended::Done | Ended::Rebooting => Exit::Complete,
-        Ended::Short => Exit::Failed,
-        Ended::Interrupted => Exit::Interrupted,
+    let ended = run(&mut hosts()?, &mut env);
+    let told = show.close(ended.as_ref().err());
+    Ok(match ended {
+        Ok(Ended::Done | Ended::Rebooting) => Exit::Complete,
+        Ok(Ended::Short) => Exit::Failed,
+        Ok(Ended::Interrupted) => Exit::Interrupted,
+        Err(error) if told => {
+            output::report_error(&error, output::OutputMode::TEXT);
+            Exit::from_code(error.exit_code)
+        }
+        Err(error) => return Err(error),
     })
 }
 

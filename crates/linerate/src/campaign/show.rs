@@ -12,6 +12,7 @@ use linerate_experiment::campaign::control::Controller;
 use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use linerate_model::lines::{CampaignEnd, CampaignEvent, CampaignLine};
+use linerate_model::record::ErrorRecord;
 use linerate_model::units::si;
 use linerate_report::clean::clean;
 use linerate_report::live::Live;
@@ -32,6 +33,8 @@ pub struct Show {
     form: Output,
     /// With --json: the runs so far, shown as one document at the end.
     runs: RefCell<Vec<StoredRun>>,
+    /// That document, until it is known whether an error belongs into it.
+    end: Option<CampaignEnd>,
     status: StatusLine,
     /// Columns of the terminal on standard output; absent where there is none.
     width: Option<usize>,
@@ -93,7 +96,16 @@ impl Show {
     pub fn new(form: Output) -> Self {
         let width = Look::PLAIN.layout().room.width;
         let known = Live { unit: "run", number: 1, ..Live::default() };
-        Self { form, runs: RefCell::default(), status: StatusLine::new(), width, known, total: 0 }
+        let (runs, status) = (RefCell::default(), StatusLine::new());
+        Self { form, runs, end: None, status, width, known, total: 0 }
+    }
+
+    /// Shows the document of `--json`, with what the campaign could not go on after. Whether there is one: a campaign
+    /// that did not begin has none.
+    pub fn close(&mut self, error: Option<&ErrorRecord>) -> bool {
+        let Some(end) = self.end.take() else { return false };
+        put(json::line(&CampaignEvent::End(CampaignEnd { error: error.cloned(), ..end })));
+        true
     }
 
     fn line(&self, text: &str) {
@@ -253,7 +265,7 @@ impl Show {
 
     /// It is over.
     fn over(
-        &self,
+        &mut self,
         plan: &Plan,
         controller: &Controller,
         store: &Path,
@@ -263,15 +275,19 @@ impl Show {
         self.status.clear();
         if self.json() {
             let runs = (self.form == Output::Json).then(|| self.runs.take());
-            let end = CampaignEvent::End(CampaignEnd {
+            let end = CampaignEnd {
                 name: plan.name.clone(),
                 done: controller.filled(),
                 total: self.total,
                 short: controller.short(),
                 left: left.clone(),
                 runs,
-            });
-            put(json::line(&end));
+                error: None,
+            };
+            match self.form {
+                Output::Json => self.end = Some(end),
+                _ => put(json::line(&CampaignEvent::End(end))),
+            }
             return;
         }
         let store = store.display();

@@ -275,6 +275,24 @@ fn a_disk_that_fills_up_never_acknowledges() {
     assert!(felts.len() >= 3 && felts.iter().any(|acknowledged| *acknowledged > 0));
 }
 
+/// A program that reads `--json` reads one document, whatever became of the campaign.
+#[test]
+fn what_ends_it_stands_in_the_one_document() {
+    let ends = [36, 48, 60, 72].map(|blocks| {
+        let folder = scratch("ended", &quick(COMMANDS));
+        let program = env!("CARGO_BIN_EXE_linerate");
+        let run =
+            format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} campaign run c.toml --json");
+        let out = Command::new("sh").args(["-c", &run]).current_dir(&folder).output().unwrap();
+        let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let error = &document["error"];
+        assert_eq!(out.status.code() == Some(0), error.is_null(), "{document}");
+        assert!(error.is_null() || text(&out.stderr).contains("cannot use the campaign's store"));
+        document["total"].is_number() && error["why"].is_string()
+    });
+    assert!(ends.contains(&true), "{ends:?}");
+}
+
 /// The Nth write or flush of the store fails: nothing is acknowledged that is not there afterwards.
 #[test]
 fn a_failing_disk_never_acknowledges() {
