@@ -504,8 +504,9 @@ fn a_controllers_test_counts_with_its_warm_up_and_is_cut_at_its_budget() {
             };
             hand.run_test(&test)
         };
-        let warm =
-            TestPlan { warmup: linerate_model::units::Nanos(300 * MS), ..lasting(100, udp(200)) };
+        // A warm-up in which something is sent also where others have the cores for most of a second.
+        let warmup = linerate_model::units::Nanos(1_000 * MS);
+        let warm = TestPlan { warmup, end: End::Datagrams(20), ..udp(100) };
         let record = test(warm).expect("a record");
         assert_eq!((record.status, &record.error), (Status::Complete, &None));
         let measured = record
