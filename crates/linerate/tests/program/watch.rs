@@ -145,7 +145,7 @@ fn fits(screen: &str) {
         assert!(last == "%" || last.parse::<u32>().is_ok(), "{screen}");
     }
     for unit in ["RTT", "jitter", "cwnd", "most"].into_iter().flat_map(behind) {
-        let known = ["ns", "µs", "ms", "s", "B", "kB", "MB", "GB"];
+        let known = ["ns", "µs", "ms", "s", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"];
         assert!(unit.is_some_and(|unit| known.contains(&unit)), "{unit:?}: {screen}");
     }
 }
