@@ -3,15 +3,17 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use linerate_dialect::Whose;
-use linerate_model::plan::{Direction, Traffic, Transport};
-use linerate_model::units::BitRate;
+use linerate_model::plan::{Direction, Traffic, Transport, UdpPlan};
+use linerate_model::units::{BitRate, DatagramSize};
 use linerate_testkit::plans;
-use linerate_wire::native::stream::{Claim, HELLO_BYTES, UdpHello};
+use linerate_wire::native::stream::{ACK_BYTES, Claim, HELLO_BYTES, UdpHello};
+use tokio::sync::mpsc;
 
 use crate::alone::{Alone, HANGS, of_an_hour, udp_pair};
-use crate::{DayBudget, Doorway, Limits, Report, Role, Shared, StreamSocket};
+use crate::{DayBudget, Doorway, Limits, Report, Role, Shared, StreamSocket, spawn, streams};
 
 /// A data thread whose bytes count for a day.
 struct Charged {
@@ -64,6 +66,87 @@ fn hellos_in_place_of_data_count_and_are_none_of_it() {
     charged.alone.shared.drain_until(0);
     let Report::Recv(report) = charged.alone.ends() else { panic!("who receives") };
     assert_eq!((report.counts.bytes, report.counts.datagrams), (0, 0));
+}
+
+#[test]
+fn datagrams_that_are_longer_than_the_room_for_them_count_as_the_longest() {
+    let udp = UdpPlan::new(DatagramSize::new(100).unwrap());
+    for (role, traffic) in [
+        (Role::Receive, Traffic::Udp(udp)),
+        (Role::Respond, Traffic::Rr(plans::rr(Transport::Udp))),
+    ] {
+        let (peer, socket) = udp_pair();
+        let charged = Charged::start(traffic, role, socket);
+        peer.send(&[0; 60_000]).unwrap();
+        charged.counts(65_527);
+        charged.alone.shared.stop();
+        charged.alone.shared.drain_until(0);
+        charged.alone.ends();
+    }
+}
+
+#[test]
+fn hellos_that_come_again_and_their_answers_count() {
+    let hello = UdpHello(Claim { token: 7, cookie: [0; 16], stream: 0 });
+    for (role, traffic) in [
+        (Role::Receive, Traffic::Udp(plans::udp())),
+        (Role::Send, Traffic::Udp(plans::udp())),
+        (Role::Respond, Traffic::Rr(plans::rr(Transport::Udp))),
+    ] {
+        let (peer, StreamSocket::Udp(socket, None)) = udp_pair() else { panic!("datagrams") };
+        peer.set_read_timeout(Some(HANGS)).unwrap();
+        let shared = Shared::new(1);
+        let day = DayBudget::new(Arc::default(), 1 << 40, Whose::Address);
+        shared.charge_to(vec![day.clone()]);
+        let (events, _reported) = mpsc::unbounded_channel();
+        let of = of_an_hour(traffic, Direction::Forward);
+        let id = streams(Direction::Forward, 1)[0];
+        let socket = StreamSocket::Udp(socket, Some(hello));
+        // The test has not begun.
+        let thread = spawn(of.context((id, role), &shared, &events), socket).unwrap();
+        for _ in 0..3 {
+            peer.send(&hello.encode()).unwrap();
+            assert_eq!(peer.recv(&mut [0; ACK_BYTES + 1]).unwrap(), ACK_BYTES);
+        }
+        let bytes = 3 * (HELLO_BYTES + ACK_BYTES) as u64;
+        let until = Instant::now() + HANGS;
+        while shared.moved() < bytes {
+            assert!(Instant::now() < until, "less counts");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!((shared.moved(), (1 << 40) - day.left()), (bytes, bytes));
+        shared.stop();
+        shared.drain_until(0);
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn what_this_end_asks_counts_with_the_answers() {
+    let (peer, socket) = udp_pair();
+    peer.set_read_timeout(Some(HANGS)).unwrap();
+    let charged = Charged::start(Traffic::Rr(plans::rr(Transport::Udp)), Role::Request, socket);
+    let mut request = [0; 1];
+    for _ in 0..3 {
+        assert_eq!(peer.recv(&mut request).unwrap(), 1);
+        peer.send(&request).unwrap();
+    }
+    // The fourth has no answer.
+    charged.counts(6);
+    charged.alone.shared.stop();
+    let Report::Rr(report) = charged.alone.ends() else { panic!("who asks") };
+    assert_eq!((report.transactions, report.error), (3, None));
+}
+
+#[test]
+fn who_asks_ends_at_the_owners_longest_time() {
+    let (peer, socket) = udp_pair();
+    let of = of_an_hour(Traffic::Rr(plans::rr(Transport::Udp)), Direction::Forward);
+    let limits = Limits { span_ns: Some(1), ..Limits::default() };
+    let alone = Alone::start(&of, Shared::within(limits, 1), Role::Request, socket);
+    alone.waits_for("it goes on", |it| it.shared.over_time());
+    assert!(matches!(alone.ends(), Report::Rr(_)));
+    drop(peer);
 }
 
 /// A doorway, and a connection to it that carries so many bytes already.

@@ -439,13 +439,15 @@ fn is_hello_again(hello: Option<UdpHello>, datagram: &[u8]) -> bool {
     hello.is_some() && UdpHello::decode(datagram) == hello
 }
 
-/// Answers it.
-fn answer_again(port: &mut dyn DatagramPort, hello: Option<UdpHello>) {
+/// Answers it, which counts as all that is sent.
+fn answer_again(context: &Context, port: &mut dyn DatagramPort, hello: Option<UdpHello>) {
     let Some(ours) = hello else { return };
     let ack =
         linerate_wire::native::stream::UdpHelloAck { token: ours.0.token, stream: ours.0.stream };
     let ack = ack.encode();
-    let _ = port.send(&SendBatch { bytes: &ack, segment: ack.len(), train: 1 });
+    if port.send(&SendBatch { bytes: &ack, segment: ack.len(), train: 1 }).is_ok() {
+        context.shared.add_sent(ack.len() as u64);
+    }
 }
 
 /// Sets what a plan asks of a TCP socket, as far as an established one still takes it.
@@ -463,6 +465,16 @@ pub fn prepare_tcp(
         ..sys::TcpOptions::default()
     };
     sys::set_tcp(tcp, v6, &tcp_options(plan, options));
+}
+
+/// The plan of sockets that the kernel must not pace, for who keeps the rate block by block: pacing, which no option ends
+/// again, would spread what is to leave at once, and be taken for delay.
+pub fn unpaced(plan: &linerate_model::plan::TestPlan) -> linerate_model::plan::TestPlan {
+    let mut plan = plan.clone();
+    if let Traffic::Tcp(tcp) = &mut plan.traffic {
+        tcp.rate = None;
+    }
+    plan
 }
 
 /// The TCP options of a plan.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use linerate_engine::datagram::memory::Memory;
 use linerate_engine::datagram::{
-    self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Stamps, Taken,
+    self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Slot, Stamps,
+    Taken,
 };
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage;
@@ -412,4 +413,104 @@ fn a_receivers_socket_is_ready_before_its_thread_has_a_core() {
     crate::udp_recv::prepare(&context, &at);
     // As the kernel counts; without it what comes first would find the system's default.
     assert_eq!(at.socket.as_ref().map(|socket| sys::receive_buffer(&**socket)), Some(200_000));
+}
+
+/// Finds nothing in its second call and has no core until the interval is over, in which a datagram comes meanwhile. Keeps
+/// when each of the two came.
+struct Stalled(Arc<[AtomicU64; 2]>);
+
+struct StalledPort {
+    came_ns: Arc<[AtomicU64; 2]>,
+    calls: u32,
+    bytes: Vec<u8>,
+    slots: [Slot; 1],
+}
+
+const STALLED_INTERVAL_NS: u64 = 100_000_000;
+
+impl Engine for Stalled {
+    fn name(&self) -> &'static str {
+        "stalled"
+    }
+
+    fn open(&self, _: &Config, _: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        let came_ns = Arc::clone(&self.0);
+        let (bytes, slots) = (vec![0; 200], [Slot::default()]);
+        Ok(Box::new(StalledPort { came_ns, calls: 0, bytes, slots }))
+    }
+}
+
+impl DatagramPort for StalledPort {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            max_batch: 1,
+            max_train: 1,
+            merges: false,
+            stamps: Stamps::Monotonic,
+            send_buffer: None,
+            receive_buffer: Some(1 << 20),
+        }
+    }
+
+    fn send(&mut self, _: &SendBatch<'_>) -> io::Result<Taken> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        self.calls += 1;
+        let [first, second] = &*self.came_ns;
+        let (number, came) = match self.calls {
+            1 => {
+                first.store(clock::monotonic_ns(), Ordering::Relaxed);
+                (0, first)
+            }
+            2 => {
+                second.store(clock::monotonic_ns(), Ordering::Relaxed);
+                let over_ns = first.load(Ordering::Relaxed) + STALLED_INTERVAL_NS;
+                while clock::monotonic_ns() <= over_ns {
+                    clock::sleep_until(over_ns + 1);
+                }
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            3 => (1, second),
+            _ => return Err(io::ErrorKind::WouldBlock.into()),
+        };
+        let mark =
+            Mark { number, sent_ns: 1_000, warmup: false, position: 0, train: NonZeroU8::MIN };
+        Framing::Native { token: 1, stream: 0 }.write(&mark, &mut self.bytes);
+        let stamp_ns = Some(came.load(Ordering::Relaxed));
+        self.slots = [Slot { length: self.bytes.len(), stamp_ns, ..Slot::default() }];
+        Ok(Arrivals::new(&self.bytes, &self.slots, false))
+    }
+
+    fn wait_readable(&mut self, _: Option<u64>, _: u64) -> bool {
+        false
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+#[test]
+fn what_comes_after_an_empty_call_belongs_to_the_interval_of_its_stamp() {
+    let came_ns = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let stalled: [&'static dyn Engine; 1] = [leaked(Stalled(Arc::clone(&came_ns)))];
+    let [_, far] = places(&stalled, &stalled);
+    let mut agreed = (*udp("null")).clone();
+    agreed.plan.interval = Nanos(STALLED_INTERVAL_NS);
+    let shared = Shared::new(1);
+    let context = end(&Arc::new(agreed), Role::Receive, &shared);
+    shared.start(1);
+    shared.peer_sent(0, 2);
+    let received = udp_recv::run(&context, far, None);
+    assert_eq!((received.error, received.counts.datagrams), (None, 2));
+    let [first_ns, second_ns] = [0, 1].map(|at: usize| came_ns[at].load(Ordering::Relaxed));
+    // The first, unless this thread had no core before that call either.
+    let row = usize::try_from((second_ns - first_ns) / STALLED_INTERVAL_NS).expect("a row");
+    let rows: Vec<u64> = received.intervals.iter().map(|row| row.counts.datagrams).collect();
+    let mut wanted = vec![0; row + 1];
+    wanted[0] += 1;
+    wanted[row] += 1;
+    assert_eq!(rows, wanted);
 }

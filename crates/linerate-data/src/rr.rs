@@ -69,6 +69,7 @@ fn ask(
     loop {
         let now = clock::monotonic_ns();
         let ended = tally.is_over(now);
+        context.shared.keep_time(if ended { 0 } else { now });
         tally.roll(context, now, false);
         if ended {
             tally.roll(context, now, true);
@@ -138,7 +139,9 @@ fn ask(
         for read in 0..reads {
             // The first alone waits.
             let until = if read == 0 { next_due } else { Some(now) };
-            if conversation.take(until, |id| land(id, &mut flight, tally))? == 0 {
+            let answers = conversation.take(until, |id| land(id, &mut flight, tally))?;
+            context.shared.add_answered(answers, rr);
+            if answers == 0 {
                 break;
             }
         }
@@ -414,7 +417,7 @@ fn respond_udp(
                     *slot = *byte;
                 }
                 let is_whole = !message.truncated && message.bytes.len() == rr.request as usize;
-                (message.bytes.len(), is_whole, super::is_hello_again(hello, message.bytes))
+                (message.most_bytes(), is_whole, super::is_hello_again(hello, message.bytes))
             })
         });
         let (got, is_whole, again) = match heard {
@@ -431,13 +434,13 @@ fn respond_udp(
         context.shared.look_after_peer(now);
         context.shared.keep_time(now);
         // What comes counts, whether it is a request or not.
-        context.shared.add_sent(got as u64);
-        context.shared.keep_rate(got as u64, false);
+        context.shared.add_sent(got);
+        context.shared.keep_rate(got, false);
         if got == 0 && context.streams.habits.end_marks > 0 {
             return Ok(());
         }
         if again {
-            super::answer_again(&mut *port, hello);
+            super::answer_again(context, &mut *port, hello);
             continue;
         }
         if !is_whole {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use linerate_dialect::Whose;
 use linerate_dialect::stream::LAST_DATA_NS;
 use linerate_engine::clock;
+use linerate_model::plan::RrPlan;
 use linerate_model::units::BitRate;
 
 use super::LOOK_UP;
@@ -222,6 +223,13 @@ impl Shared {
         self.charge(bytes);
         self.carried_away.fetch_add(bytes, Ordering::Relaxed);
         self.keep_budget();
+    }
+
+    /// So many requests of this end were answered: with their answers they count as all that is carried.
+    pub(super) fn add_answered(&self, answers: usize, rr: &RrPlan) {
+        let answers = answers as u64;
+        self.add_sent(answers.saturating_mul(rr.request.into()));
+        self.add_received(answers.saturating_mul(rr.response.into()));
     }
 
     /// From now on its bytes count towards these days, too.

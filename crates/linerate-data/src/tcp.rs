@@ -33,10 +33,6 @@ pub(super) fn send(context: &Context, socket: &TcpStream) -> SendReport {
         }
     };
     let paced = BlockPacer::new(plan, *habits, context.id.index, context.streams.burst);
-    if let BlockReport::Times(_) = habits.block_report {
-        // The rate is kept here, block by block: the kernel's pacing would stretch each, and be taken for delay.
-        let _ = sys::set_pacing_rate(socket, u64::MAX);
-    }
     let followed = Followed::new(context.shared.throttle());
     let mut stream = Stream { context, socket, writer, paced, followed, error: None };
     let around = context.around();

@@ -67,9 +67,11 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
     stream.arrival.look(clock::monotonic_ns());
     stream.take_early();
     let mut error: Option<String> = None;
+    let mut now = clock::monotonic_ns();
     loop {
         let mut idle = true;
         let mut nap_until = None;
+        let called_ns = now;
         match port.recv() {
             Ok(arrivals) => {
                 let taken = stream.take(&arrivals);
@@ -77,11 +79,12 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
                 idle = taken.nothing;
                 nap_until = taken.nap;
                 if taken.again {
-                    answer_again(&mut *port, hello);
+                    answer_again(context, &mut *port, hello);
                 }
             }
+            // What comes while this thread waits for a core, after the call, is not queued from before the call.
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                stream.on_idle(clock::monotonic_ns());
+                stream.on_idle(called_ns);
             }
             // An ICMP message of the peer's host; the datagrams that do arrive are what counts.
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {
@@ -96,7 +99,7 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
         if stream.flow.is_complete(context.shared.sent(context.id.stream)) {
             break;
         }
-        let now = clock::monotonic_ns();
+        now = clock::monotonic_ns();
         context.shared.look_after_peer(now);
         if context.shared.drained_at(if idle { now } else { now.saturating_sub(HARD_END_NS) }) {
             break;
@@ -153,10 +156,11 @@ impl Stream<'_> {
         let before = self.flow.unique();
         for message in arrivals.messages() {
             if let Some(apart) = self.flow.apart(message.bytes) {
-                apart_bytes += message.bytes.len() as u64;
+                apart_bytes += message.most_bytes();
                 again |= apart == Apart::Opening && is_hello_again(self.hello, message.bytes);
                 continue;
             }
+            let carried = message.most_bytes();
             let stamp = self.arrival.place(message.stamp_ns, now);
             let message = Message {
                 bytes: message.bytes,
@@ -167,7 +171,7 @@ impl Stream<'_> {
             };
             let (warm, of_test) = self.flow.on_message(&message, started, &around);
             let counted = if warm { &mut warm_bytes } else { &mut bytes };
-            *counted += message.bytes.len() as u64;
+            *counted += carried;
             ours |= of_test;
         }
         // Anybody can send datagrams from a peer's address; only the peer knows the token.

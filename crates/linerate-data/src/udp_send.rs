@@ -53,7 +53,8 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             arrivals.messages().any(|message| is_hello_again(hello, message.bytes))
         });
         if again {
-            answer_again(&mut *port, hello);
+            context.shared.add_received_apart(HELLO_BYTES as u64);
+            answer_again(context, &mut *port, hello);
         }
     });
     let Some((start_ns, thread)) = started else { return SendReport::default() };

@@ -121,6 +121,7 @@ pub const IPERF3: Habits = Habits {
 /// iperf 2's.
 pub const IPERF2: Habits = Habits {
     warm_by_time: true,
+    prompt: true,
     client_ends: true,
     opens: |_| false,
     streams_speak: true,
@@ -261,4 +262,18 @@ fn missing_in_netperf(plan: &TestPlan) -> String {
         text.push_str("; datagrams carry no numbers, so doubled ones hide loss");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Their conversations begin at once or 2 ms later, and what a sender sleeps into its time is missing from its rate.
+    #[test]
+    fn who_begins_without_a_head_start_is_awake_for_it() {
+        let times = BlockTimes { header: 0, began_ns: 0, ahead_ns: 0 };
+        for habits in [IPERF3, IPERF2, iperf2(Some(times)), NETPERF, NUTTCP] {
+            assert!(habits.prompt, "{habits:?}");
+        }
+    }
 }

@@ -72,6 +72,7 @@ pub(super) fn ask(
             return Err(ErrorKind::UnexpectedEof.into());
         }
         tally.land(now, clock::monotonic_ns());
+        context.shared.add_answered(1, rr);
         done += 1;
     }
 }

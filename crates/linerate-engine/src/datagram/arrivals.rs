@@ -80,6 +80,16 @@ pub struct Message<'a> {
     pub truncated: bool,
 }
 
+/// Bytes of the longest UDP datagram, over IPv6.
+const LONGEST: u64 = 65_527;
+
+impl Message<'_> {
+    /// Bytes that it had, or could have had at the most where the room for it was too small to know.
+    pub fn most_bytes(&self) -> u64 {
+        if self.truncated { LONGEST } else { self.bytes.len() as u64 }
+    }
+}
+
 /// With what a port stamps arrivals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stamps {

@@ -332,6 +332,24 @@ fn segmentation_without_checksum_is_refused_as_such() {
     assert!(none.to_string().contains("no engine is left"), "{none}");
 }
 
+/// The last words of a stream leave over its socket once the port is closed, and may be longer than the last datagram of
+/// a test by bytes.
+#[test]
+fn what_leaves_over_the_socket_after_its_port_leaves_whole() {
+    for engine in ENGINES {
+        let [near, far] = Bed::Loopback.ends(false).unwrap();
+        let [socket, to] = [&near, &far].map(|end| end.socket.clone().unwrap());
+        let mut port = engine.open(&config(Duty::Send, 100), &near).unwrap();
+        while port.send(&one(&[1; 32])).unwrap().datagrams == 0 {}
+        drop(port);
+        socket.send(&[2; 100]).unwrap();
+        to.set_read_timeout(Some(HANGS)).unwrap();
+        let mut bytes = [0; 200];
+        let lengths = [0; 2].map(|_| std::io::Read::read(&mut &*to, &mut bytes).unwrap());
+        assert_eq!(lengths, [32, 100], "{}", engine.name());
+    }
+}
+
 /// Cannot be opened.
 struct Closed(&'static str, i32);
 

@@ -113,6 +113,14 @@ struct SocketPort<S> {
     calls: S,
 }
 
+impl<S> Drop for SocketPort<S> {
+    /// Who goes on with this socket, with the last words of its stream, must find it as it was: what is longer than the
+    /// segment of the last call would leave it in pieces.
+    fn drop(&mut self) {
+        let _ = sys::segment_on_send(&*self.socket, 0);
+    }
+}
+
 impl<S: SocketCalls> DatagramPort for SocketPort<S> {
     fn capabilities(&self) -> Capabilities {
         let known = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);

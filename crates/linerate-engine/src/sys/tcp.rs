@@ -80,12 +80,14 @@ pub fn pace(socket: &impl AsFd, bits_per_second: u64) -> io::Result<()> {
 }
 
 /// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, 64 bit since
-/// Linux 5.0).
+/// Linux 5.0); `u64::MAX` is no limit.
 ///
 /// # Errors
 /// Those of setsockopt(2).
 pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<()> {
-    let bytes: u64 = (bits_per_second / 8).max(1);
+    // Any number but the largest makes the kernel pace the connection from then on, by its congestion window where no
+    // rate holds it (net/core/sock.c, `SK_PACING_NEEDED`).
+    let bytes = if bits_per_second == u64::MAX { u64::MAX } else { (bits_per_second / 8).max(1) };
     // SAFETY: the descriptor is open for the borrow's life; the pointer is to one u64 that lives
     // across the call and the length is its size. The kernel only reads it.
     check(unsafe {
@@ -202,4 +204,21 @@ pub fn congestion(socket: &impl AsFd) -> Option<String> {
     let name = SockRef::from(socket).tcp_congestion().ok()?;
     let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
     String::from_utf8(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_is_none_that_the_kernel_would_pace_by() {
+        let any = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = std::net::TcpStream::connect(any.local_addr().unwrap()).unwrap();
+        let most = || known!(tcp_info(&tcp).unwrap(), tcpi_max_pacing_rate);
+        assert_eq!(most(), Some(u64::MAX), "as it is by itself");
+        for (bits_per_second, bytes) in [(8_000_000, 1_000_000), (1, 1), (u64::MAX, u64::MAX)] {
+            set_pacing_rate(&tcp, bits_per_second).unwrap();
+            assert_eq!(most(), Some(bytes));
+        }
+    }
 }
