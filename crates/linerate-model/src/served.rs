@@ -30,8 +30,8 @@ pub struct ServedTest {
     pub direction: Direction,
     /// Streams each way.
     pub streams: u16,
-    /// Bits of payload per second that were asked of each stream; absent without a limit. For rr see
-    /// `asked_per_second`.
+    /// Bits of payload per second that were asked of all streams of a direction together; absent without a limit. For rr
+    /// see `asked_per_second`.
     pub asked_bps: Option<u64>,
     /// Transactions per second that were asked of rr; absent in a closed loop.
     pub asked_per_second: Option<u64>,

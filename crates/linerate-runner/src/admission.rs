@@ -40,6 +40,32 @@ struct State {
     core_users: BTreeMap<u32, usize>,
     /// Bytes that the tests may take, see [`memory`].
     memory: u64,
+    /// Of these, bytes of streams from addresses that nobody has proven.
+    claimed_memory: u64,
+}
+
+impl State {
+    /// Takes the memory of a test, where there is room for it. As of the places, half of it at most is for streams that
+    /// prove nothing: whoever forges addresses leaves the other half to others.
+    fn take_memory(
+        &mut self,
+        memory: u64,
+        claimed: bool,
+        options: &Options,
+    ) -> Result<(), Refused> {
+        let fits = |most: u64, taken: u64| memory <= most.saturating_sub(taken);
+        let taken = if !fits(options.max_memory, self.memory) {
+            format!("{} MiB are taken", self.memory.div_ceil(MIB))
+        } else if claimed && !fits(options.max_memory / 2, self.claimed_memory) {
+            "half is all that streams of addresses that nobody has proven may take".to_owned()
+        } else {
+            self.memory += memory;
+            self.claimed_memory += if claimed { memory } else { 0 };
+            return Ok(());
+        };
+        let why = format!("{}, of which {taken}", too_much(memory, options));
+        Err(refuse(RefusalKind::Busy, why, LESS_MEMORY))
+    }
 }
 
 #[derive(Debug)]
@@ -85,6 +111,9 @@ impl Drop for Slot {
         let mut state = self.admission.lock();
         state.tests.remove(&self.token);
         state.memory = state.memory.saturating_sub(self.memory);
+        if self.permit.is_claimed() {
+            state.claimed_memory = state.claimed_memory.saturating_sub(self.memory);
+        }
         for core in self.cores.iter().flatten() {
             if let Some(users) = state.core_users.get_mut(core) {
                 *users = users.saturating_sub(1);
@@ -312,7 +341,7 @@ impl Admission {
                 "try again later, or start the server with a larger --max-tests",
             ));
         }
-        let whose @ (network, _) = (Network::of(peer), permit.is_claimed());
+        let whose @ (network, claimed) = (Network::of(peer), permit.is_claimed());
         let of_one = state.tests.values().filter(|test| test.whose == whose).count();
         if of_one >= options.tests_of_one() {
             return Err(refuse(
@@ -333,11 +362,7 @@ impl Admission {
             ));
         }
         let memory = memory(plan, options);
-        if memory > options.max_memory.saturating_sub(state.memory) {
-            let taken = state.memory.div_ceil(MIB);
-            let why = format!("{}, of which {taken} MiB are taken", too_much(memory, options));
-            return Err(refuse(RefusalKind::Busy, why, LESS_MEMORY));
-        }
+        state.take_memory(memory, claimed, options)?;
         let cores = if !plan.server_cpus.is_empty() {
             place::listed(&plan.server_cpus, threads)
         } else if !place::pinned(&plan.traffic) {
@@ -351,7 +376,6 @@ impl Admission {
         }
         let entry = Entry { cookie, peer, whose, local, streams: vec![false; threads], arrivals };
         state.tests.insert(token, entry);
-        state.memory += memory;
         drop(state);
         Ok(Slot {
             admission: Arc::clone(self),

@@ -210,8 +210,8 @@ impl EventLog {
 mod tests {
     use std::net::SocketAddr;
 
-    use linerate_model::plan::{Dialect, Direction, TrafficKind};
-    use linerate_model::served::{Outcome, ServedResult};
+    use linerate_model::plan::Dialect;
+    use linerate_testkit::served;
     use linerate_wire::native::message::RefusalKind;
 
     use super::*;
@@ -289,31 +289,9 @@ mod tests {
 
     #[test]
     fn every_start_that_was_taken_in_has_its_end() {
-        let test = |peer: usize| {
-            Box::new(ServedTest {
-                id: None,
-                peer: format!("192.0.2.7:{peer}"),
-                key: None,
-                dialect: Dialect::Native,
-                kind: TrafficKind::Udp,
-                direction: Direction::Forward,
-                streams: 1,
-                asked_bps: None,
-                asked_per_second: None,
-            })
-        };
+        let test = |peer| Box::new(served::test(peer));
         let started = |peer| Event::TestStarted(test(peer));
-        let ended = |peer| {
-            let result = ServedResult {
-                outcome: Outcome::Done,
-                why: None,
-                seconds: None,
-                received: None,
-                sent: None,
-                answered: None,
-            };
-            Event::TestEnded(test(peer), Box::new(result))
-        };
+        let ended = |peer| Event::TestEnded(test(peer), Box::new(served::done()));
         let log = EventLog::default();
         let put = |event| log.put(SystemTime::now(), event);
         // It was written, and ends after all others have.

@@ -49,6 +49,11 @@ impl Bounds {
         Err(ErrorRecord::new(ErrorKind::Policy, what, why, &hints).ending(Exit::Unreachable))
     }
 
+    /// The most of a window that is forced beyond the kernel's limits, in bytes; `None` is all.
+    pub(super) fn window(&self) -> Option<u32> {
+        self.limits.window
+    }
+
     /// What its threads keep to.
     pub(super) fn shared(&self, streams: usize) -> Arc<Shared> {
         let shared = Shared::within(self.limits, streams);

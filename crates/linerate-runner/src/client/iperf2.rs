@@ -133,7 +133,11 @@ async fn conduct(
     last.extend(&said);
     let silence_ns = nanos(test.request.iperf3.silence);
     let terms = Terms { plan: test.plan.clone(), last, ahead_ns, silence_ns, trips };
-    let opening = Opening::start(Iperf2 { opener: test.opener(), header: said, sends });
+    let mut opener = test.opener();
+    if trips {
+        opener.plan = data::unpaced(&opener.plan);
+    }
+    let opening = Opening::start(Iperf2 { opener, header: said, sends });
     let (plan, ends) = (test.plan.clone(), path);
     let announce = move |facts: &[SocketFacts]| {
         Some(seen::timed(trips, seen::start(&plan, ends, Way::Forward, (&ids, facts))))

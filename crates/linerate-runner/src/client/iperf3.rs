@@ -95,8 +95,12 @@ pub(super) async fn conduct(
         burst: extras.burst,
         cores: test.cores(&ids, false, &[]),
     };
+    let mut opener = test.opener();
+    if extras.burst > 1 && extras.fq_rate_bps == 0 {
+        opener.plan = data::unpaced(&opener.plan);
+    }
     let opening = Opening::start(Iperf3 {
-        opener: test.opener(),
+        opener,
         cookie,
         first_port: extras.first_port,
         patience: extras.patience,

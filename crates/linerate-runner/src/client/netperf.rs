@@ -143,7 +143,8 @@ fn udp(
     let open = || {
         let socket = sys::udp_socket(with_port(opener.local, port.map_or(0, NonZeroU16::get)))?;
         let window = Some(opener.plan.window.unwrap_or(FIRST_BUFFER));
-        let options = sys::TcpOptions { window, ..sys::TcpOptions::default() };
+        let most_forced = opener.most_forced;
+        let options = sys::TcpOptions { window, most_forced, ..sys::TcpOptions::default() };
         let _ = sys::set_tcp(&socket, opener.local.is_ipv6(), &options);
         let port = address_of(&socket)?.and_then(|address| NonZeroU16::new(address.port()));
         std::io::Result::Ok(port.map(|port| (socket, port)))
@@ -180,6 +181,7 @@ impl Open for Netperf {
                 plan,
                 sys::TcpOptions {
                     window: plan.window,
+                    most_forced: opener.most_forced,
                     dscp: plan.dscp,
                     ..sys::TcpOptions::default()
                 },

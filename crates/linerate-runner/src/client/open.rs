@@ -122,6 +122,8 @@ pub(super) struct Opener {
     pub(super) local: SocketAddr,
     pub(super) ip: IpVersion,
     pub(super) plan: TestPlan,
+    /// The most of a window that is forced beyond the kernel's limits, in bytes; `None` is all.
+    pub(super) most_forced: Option<u32>,
 }
 
 impl Opener {
@@ -173,6 +175,7 @@ impl Opener {
         // Before connecting: window scale and MSS are settled by the handshake.
         let options = sys::TcpOptions {
             window: self.plan.window,
+            most_forced: self.most_forced,
             dscp: self.plan.dscp,
             ..sys::TcpOptions::default()
         };
@@ -183,5 +186,38 @@ impl Opener {
         socket.bind(&local.into()).map_err(|e| fault(&e))?;
         socket.connect_timeout(&self.peer.into(), CONNECT_LIMIT).map_err(|e| fault(&e))?;
         Ok(socket.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Traffic;
+    use linerate_testkit::plans;
+
+    use super::*;
+
+    #[test]
+    fn a_window_is_forced_no_further_than_the_owner_of_this_host_allows() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let most = 1 << 20;
+        let opener = Opener {
+            name: "127.0.0.1".into(),
+            peer: listener.local_addr().unwrap(),
+            local: ([127, 0, 0, 1], 0).into(),
+            ip: IpVersion::V4,
+            plan: TestPlan { window: Some(512 << 20), ..plans::plan(Traffic::Tcp(plans::tcp())) },
+            most_forced: Some(most),
+        };
+        let stream = opener.connect(opener.local).unwrap();
+        let limit = |name: &str| -> u64 {
+            let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap();
+            text.trim().parse().unwrap()
+        };
+        for (granted, limit) in [
+            (sys::receive_buffer(&stream), limit("rmem_max")),
+            (sys::send_buffer(&stream), limit("wmem_max")),
+        ] {
+            assert!(granted <= 2 * limit.max(u64::from(most)), "{granted}, the limit is {limit}");
+        }
     }
 }

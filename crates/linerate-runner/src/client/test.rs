@@ -42,6 +42,7 @@ impl ClientTest<'_> {
             local: self.local,
             ip: self.ip,
             plan: self.plan.clone(),
+            most_forced: self.request.bounds.window(),
         }
     }
 

@@ -11,7 +11,7 @@ use linerate_wire::iperf3::{ErrorNumber, Failure, Parameters, Protocol};
 use linerate_wire::native::message::RefusalKind;
 
 use crate::admission;
-use crate::data::burst_time;
+use crate::data::{self, burst_time};
 use crate::options::Options;
 
 /// Block of a TCP test that names none.
@@ -174,6 +174,13 @@ impl Test {
         })
     }
 
+    /// The plan of its sockets: blocks that leave at once are paced by `--fq-rate` alone.
+    pub(super) fn of_sockets(&self) -> TestPlan {
+        let Self { plan: AgreedPlan { plan, .. }, asked, .. } = self;
+        let unpaced = asked.burst > 1 && asked.fq_rate_bps == 0;
+        if unpaced { data::unpaced(plan) } else { plan.clone() }
+    }
+
     /// Agreed time in nanoseconds, of a test that ends by it.
     pub(super) fn time_ns(&self) -> Option<u64> {
         let asked = &self.asked;
@@ -292,6 +299,27 @@ mod tests {
         let t = test(r#"{"parallel":2,"fqrate":1000000,"bandwidth":3000000}"#).unwrap();
         let Traffic::Tcp(tcp) = &t.plan.plan.traffic else { panic!() };
         assert_eq!(tcp.rate.map(|r| r.bits_per_second()), Some(2_000_000));
+    }
+
+    #[test]
+    fn the_kernel_does_not_spread_blocks_that_leave_at_once() {
+        let paced = |text: &str| {
+            let test = test(text).unwrap();
+            let of = |plan: &TestPlan| match &plan.traffic {
+                Traffic::Tcp(tcp) => tcp.rate.map(|rate| rate.bits_per_second()),
+                _ => panic!("{plan:?}"),
+            };
+            (of(&test.plan.plan), of(&test.of_sockets()))
+        };
+        let rate = Some(8_000_000);
+        assert_eq!(paced(r#"{"bandwidth":8000000,"burst":10}"#), (rate, None));
+        for text in [
+            r#"{"bandwidth":8000000}"#,
+            r#"{"bandwidth":8000000,"burst":1}"#,
+            r#"{"bandwidth":8000000,"burst":10,"fqrate":9000000}"#,
+        ] {
+            assert_eq!(paced(text), (rate, rate), "{text}");
+        }
     }
 
     #[test]

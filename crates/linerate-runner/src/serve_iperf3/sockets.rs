@@ -34,9 +34,10 @@ impl Guest for Sockets {
     fn announce(&mut self, sockets: &[&StreamSocket]) {
         self.opening = None;
         // First: what is reported of the sockets is what the test runs with.
+        let plan = self.test.of_sockets();
         for socket in sockets {
             self.apply_options(socket);
-            data::prepare_tcp(socket, &self.test.plan.plan, Some(self.most_forced));
+            data::prepare_tcp(socket, &plan, Some(self.most_forced));
         }
         let plan = &self.test.plan.plan;
         let ids = data::streams(plan.direction, plan.streams);

@@ -287,6 +287,16 @@ fn a_controllers_test_ends_at_the_owners_limits() {
         ),
         (Options { max_duration: Nanos(200 * MS), ..with_key() }, long, "longest test time"),
         (
+            Options { max_bytes: Some(2_000), ..with_key() },
+            lasting(60_000, rr(Transport::Tcp)),
+            "--max-bytes",
+        ),
+        (
+            Options { max_duration: Nanos(200 * MS), ..with_key() },
+            TestPlan { end: End::Datagrams(1_000_000_000), ..rr(Transport::Udp) },
+            "longest test time",
+        ),
+        (
             Options { max_bytes_per_day: day, ..with_key() },
             lasting(60_000, udp(1_000)),
             "--max-bytes-per-day",
@@ -296,7 +306,9 @@ fn a_controllers_test_ends_at_the_owners_limits() {
         let server = Served::start(Options { agent: Some(scratch.options(false, None)), ..limits });
         let mut host = host(server.at).expect("let in");
         for discard in [false, true] {
-            if discard && plan.direction != Direction::Forward {
+            let sends =
+                plan.direction == Direction::Forward && matches!(plan.traffic, Traffic::Udp(_));
+            if discard && !sends {
                 continue;
             }
             let test = towards(far.at.port(), discard, plan.clone());

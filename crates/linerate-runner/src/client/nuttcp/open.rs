@@ -149,7 +149,8 @@ fn own(opener: &Opener, port: u16) -> std::io::Result<Socket> {
     let socket =
         if udp { sys::udp_listener(local, false)? } else { sys::tcp_listener(local, false)? };
     let window = plan.window.or(udp.then_some(FIRST_BUFFER));
-    let options = sys::TcpOptions { window, dscp: plan.dscp, ..sys::TcpOptions::default() };
+    let (most_forced, dscp) = (opener.most_forced, plan.dscp);
+    let options = sys::TcpOptions { window, most_forced, dscp, ..sys::TcpOptions::default() };
     // A wish: what the kernel refuses does not end the test.
     let _ = sys::set_tcp(&socket, local.is_ipv6(), &data::tcp_options(plan, options));
     Ok(socket)

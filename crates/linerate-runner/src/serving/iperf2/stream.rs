@@ -244,7 +244,9 @@ impl Guest for Iperf2 {
     }
 
     fn prepare(&mut self, socket: &StreamSocket) {
-        data::prepare_tcp(socket, &self.agreed.plan, Some(self.window));
+        let plan = &self.agreed.plan;
+        let plan = if self.trips { data::unpaced(plan) } else { plan.clone() };
+        data::prepare_tcp(socket, &plan, Some(self.window));
     }
 
     fn early(&mut self) -> Vec<Early> {
@@ -255,6 +257,7 @@ impl Guest for Iperf2 {
 #[cfg(test)]
 mod tests {
     use linerate_engine::sys;
+    use linerate_model::units::Nanos;
     use linerate_wire::iperf2::Header;
 
     use super::*;
@@ -286,5 +289,30 @@ mod tests {
         assert_eq!(stream(Transport::Tcp).err().map(|e| e.kind), Some(RefusalKind::Busy));
         drop(forged);
         assert_eq!(stream(Transport::Udp).err().map(|e| e.kind), Some(RefusalKind::Policy));
+    }
+
+    #[tokio::test]
+    async fn who_forges_addresses_leaves_half_of_the_memory_to_others() {
+        // Each takes 3 MiB and a little more.
+        let max_duration = Nanos::from_secs(10);
+        let options = Options { max_memory: 14 << 20, max_duration, ..Options::default() };
+        let server = Server::alone(options);
+        let stream = |transport| {
+            let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
+            let asked =
+                Asked { peer: at, local: at, transport, header: Header::default(), first: 80 };
+            let socket = sys::udp_socket(([127, 0, 0, 1], 0).into()).unwrap();
+            let granted = grant(&server, &asked, None)?;
+            Ok::<Test, Refused>(granted(StreamSocket::Udp(socket, None), Vec::new()))
+        };
+        let forged = [stream(Transport::Udp).unwrap(), stream(Transport::Udp).unwrap()];
+        let refused = stream(Transport::Udp).err().expect("it is more than half");
+        assert_eq!(refused.kind, RefusalKind::Busy);
+        assert!(refused.why.contains("half is all"), "{}", refused.why);
+        let own = [stream(Transport::Tcp).unwrap(), stream(Transport::Tcp).unwrap()];
+        let refused = stream(Transport::Tcp).err().expect("it is more than all");
+        assert!(refused.why.contains("MiB are taken"), "{}", refused.why);
+        drop((forged, own));
+        assert!(stream(Transport::Udp).is_ok(), "free again");
     }
 }
