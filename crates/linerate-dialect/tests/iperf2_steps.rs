@@ -350,3 +350,41 @@ fn absurd_reports_stay_within_what_was_sent() {
         assert_eq!(counts.datagrams + counts.lost, 5, "{datagrams} {lost}");
     }
 }
+
+/// Of two streams of a server's one has said its end: when receivers end.
+#[test]
+fn a_stream_that_has_all_of_its_amount_ends_no_other() {
+    let amount =
+        TestPlan { direction: Direction::Reverse, streams: 2, end: End::Bytes(2_000), ..plan() };
+    let time = TestPlan { end: End::Time(Nanos::from_secs(1)), ..amount.clone() };
+    let awake = Seen { ran_ns: u64::MAX, ..Seen::default() };
+    for (plan, at_once) in [(amount, false), (time, true)] {
+        let mut client = client::Client::new(client::Terms {
+            plan,
+            last: vec![0; 100],
+            ahead_ns: 0,
+            silence_ns: 30 * SECOND,
+            trips: false,
+        });
+        client.input(0, &awake, Input::Arrived(0));
+        client.input(0, &awake, Input::Arrived(1));
+        client.input(0, &awake, Input::Prepared(None));
+        let mut drained = |at: u64, silence: u64, end: Option<u16>| {
+            while client.action().is_some() {}
+            let seen = Seen { data_silence_ns: silence, ..awake };
+            match end.map(|stream| DataEvent::PeerEnd(stream, 10)) {
+                Some(end) => client.input(at, &seen, Input::Data(end, &|_| None)),
+                None => client.input(at, &seen, Input::Time),
+            }
+            std::iter::from_fn(|| client.action()).find_map(|action| match action {
+                Action::DrainUntil(until) => Some(until),
+                _ => None,
+            })
+        };
+        assert_eq!(drained(SECOND, 0, Some(0)), at_once.then_some(SECOND + 250 * MS));
+        assert_eq!(drained(9 * SECOND, 100 * MS, None), None);
+        // The other's end was lost, or comes.
+        assert_eq!(drained(11 * SECOND, 2 * SECOND + 1, None), Some(11 * SECOND));
+        assert_eq!(drained(12 * SECOND, 0, Some(1)), Some(12 * SECOND + 250 * MS));
+    }
+}

@@ -1,12 +1,17 @@
-//! Single steps of nuttcp's conversation at the client, in the order in which a server may force them.
+//! Single steps of nuttcp's conversation at both ends, in the order in which the other may force them.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use linerate_dialect::control::ControlError;
 use linerate_dialect::ending::{Failure, Trouble};
 use linerate_dialect::nuttcp::client::{Client, Terms};
+use linerate_dialect::nuttcp::server::{self, Server};
 use linerate_dialect::stream::{DataEvent, Report};
 use linerate_dialect::{Action, Conversation, Input, Seen};
-use linerate_model::plan::{Direction, End, TestPlan, Traffic};
-use linerate_model::sample::{RecvCounts, RecvReport};
+use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic};
+use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
+use linerate_model::served::Outcome;
 use linerate_testkit::plans;
 use linerate_wire::nuttcp::Parameters;
 
@@ -148,4 +153,150 @@ fn less_than_was_asked_for_is_no_whole_test_and_a_broken_stream_says_so_itself()
         let short = Failure::Server("it sent less than was asked for".into());
         assert_eq!(why == Some(short), is_short, "{bytes} {error:?}: {why:?}");
     }
+}
+
+/// Lines of 8.2.2, of datagrams of 1,000 bytes: three of the first interval came in the second.
+#[test]
+fn what_a_server_takes_for_lost_and_gets_late_is_lost_in_no_row() {
+    let line =
+        b"buflen = 1000, nbuf = 2147483647, win = 0, nstream = 1, rate = 0, port = 7000, trans = 1, \
+        braindead = 0, timeout = 1.000000, udp = 1, vers = 8.2.2, interval = 0.250000";
+    let interval = linerate_model::units::Nanos(SECOND / 4);
+    let plan = TestPlan { streams: 1, interval, ..plans::plan(Traffic::Udp(plans::udp())) };
+    let asked = Parameters::decode(line).expect("parameters");
+    let terms = Terms { plan, asked, greeted: false, patience_ns: PATIENCE_NS };
+    let (mut client, seen) = (Client::new(terms, 0), Seen::default());
+    hear(&mut client, 1, "HELO nuttcp v8.2.2\nOK v8.2.2\n");
+    client.input(2, &seen, Input::Arrived(0));
+    client.input(3, &seen, Input::Prepared(None));
+    client.input(SECOND, &seen, Input::Time);
+    for (mb, drops) in [("0.0925", 3), ("0.0982", -3), ("0.0954", 0), ("0.0954", 0)] {
+        let loss = format!("{drops} / 100 ~drop/pkt {drops}.00 ~%loss");
+        hear(&mut client, SECOND, &format!("{mb} MB / 0.25 sec = 3.2000 Mbps {loss}\n"));
+    }
+    let counts = SendCounts { bytes: 400_000, datagrams: 400, ..SendCounts::default() };
+    let report = SendReport { counts, span_ns: SECOND, ..SendReport::default() };
+    let done = DataEvent::Done(0, Box::new(Report::Send(report)));
+    client.input(2 * SECOND, &seen, Input::Data(done, &|_| None));
+    client.input(2 * SECOND, &seen, Input::Host(Default::default(), Default::default()));
+    hear(&mut client, 3 * SECOND, "DONE\n");
+    hear(&mut client, 3 * SECOND, &results("0.3815").replace("nuttcp-t", "nuttcp-r"));
+    lose(&mut client, 3 * SECOND);
+    assert_eq!(client.outcome(), Some(Ok(())));
+    let ended = client.ended();
+    let received = ended.streams.first().and_then(|stream| stream.recv.as_ref());
+    let received = received.expect("what the server reports");
+    let rows = received.intervals.iter().map(|row| {
+        let RecvCounts { expected, datagrams, lost, .. } = row.counts;
+        (expected, datagrams, lost)
+    });
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [(97, 97, 0), (103, 103, 0), (100, 100, 0), (100, 100, 0)]
+    );
+    assert_eq!((received.counts.expected, received.counts.lost), (400, 0));
+}
+
+/// A server that was asked for a second of data, and whose port waits where it receives.
+fn asked_of_a_server(udp: bool, client_sends: bool) -> Server {
+    let (trans, datagrams) = (u8::from(client_sends), u8::from(udp));
+    let line = format!(
+        "buflen = 1000, nbuf = 2147483647, win = 0, nstream = 1, rate = 8000, port = 7000, \
+         trans = {trans}, braindead = 0, timeout = 1.000000, udp = {datagrams}, vers = 8.2.2"
+    );
+    let traffic = if udp { Traffic::Udp(plans::udp()) } else { Traffic::Tcp(plans::tcp()) };
+    let direction = if client_sends { Direction::Forward } else { Direction::Reverse };
+    let plan = TestPlan { direction, ..plans::plan(traffic) };
+    let terms = server::Terms {
+        asked: Parameters::decode(line.as_bytes()).expect("parameters"),
+        agreed: Arc::new(AgreedPlan { plan, cuts: vec![] }),
+        peer: std::net::Ipv4Addr::LOCALHOST.into(),
+        hurried: false,
+        longest_ns: 60 * SECOND,
+        most_bps: None,
+        no_data_ns: 60 * SECOND,
+    };
+    let mut server = Server::new(terms, 0);
+    let port = NonZeroU16::new(7_000).expect("a port");
+    server.input(0, &Seen::default(), Input::Listening(0, port));
+    assert_eq!(says(&mut server, 0), "OK v8.2.2\n");
+    server
+}
+
+/// What it says, which the client reads.
+fn says(server: &mut Server, at: u64) -> String {
+    let text = String::from_utf8_lossy(server.outgoing()).into_owned();
+    server.input(at, &Seen::default(), Input::Carried(text.len()));
+    text
+}
+
+fn hears_no_more(server: &mut Server, at: u64) {
+    // The data threads' kernel knows it as well.
+    let seen = Seen { peer_gone: true, ..Seen::default() };
+    server.input(at, &seen, Input::Lost(ControlError::Closed));
+}
+
+fn early(server: &Server) -> Option<Outcome> {
+    server.outcome().expect("it has ended").err().map(|early| early.outcome)
+}
+
+/// As nuttcp's client does when all words of its end may be lost, and when it is interrupted.
+#[test]
+fn a_client_of_datagrams_that_closes_its_half_hears_its_results() {
+    for (client_sends, closes, wanted) in [
+        (true, 2 * SECOND, None),
+        (true, SECOND / 2, Some(Outcome::Vanished)),
+        (false, SECOND / 2, Some(Outcome::Vanished)),
+    ] {
+        let mut server = asked_of_a_server(true, client_sends);
+        let seen = Seen { peer_gone: true, ..Seen::default() };
+        server.input(0, &Seen::default(), Input::Arrived(0));
+        server.input(0, &Seen::default(), Input::Prepared(None));
+        server.input(SECOND / 4, &Seen::default(), Input::Time);
+        while server.action().is_some() {}
+        hears_no_more(&mut server, closes);
+        let asked: Vec<Action> = std::iter::from_fn(|| server.action()).collect();
+        assert!(asked.contains(&Action::Stop), "{asked:?}");
+        assert!(!server.is_over() && !server.reads());
+        let report = match client_sends {
+            true => Report::Recv(RecvReport {
+                counts: RecvCounts { bytes: MEBIBYTE, ..RecvCounts::default() },
+                ..RecvReport::default()
+            }),
+            false => Report::Send(SendReport {
+                counts: SendCounts { bytes: MEBIBYTE, ..SendCounts::default() },
+                ..SendReport::default()
+            }),
+        };
+        let done = DataEvent::Done(0, Box::new(report));
+        server.input(closes + 1, &seen, Input::Data(done, &|_| None));
+        server.input(closes + 2, &seen, Input::Host(Default::default(), Default::default()));
+        let mut text = says(&mut server, closes + 3);
+        // Whoever sent says five times that no datagram follows.
+        for half in 1..=5 {
+            let at = closes + 4 + half * SECOND / 2;
+            server.input(at, &seen, Input::Time);
+            text += &says(&mut server, at);
+        }
+        assert!(text.contains("1.0000 MB in "), "{client_sends}, {closes}: {text}");
+        assert_eq!(early(&server), wanted, "{client_sends}, {closes}");
+    }
+}
+
+#[test]
+fn a_client_none_of_whose_datagrams_came_hears_that() {
+    let mut server = asked_of_a_server(true, true);
+    hears_no_more(&mut server, 3 * SECOND);
+    let text = says(&mut server, 3 * SECOND);
+    assert!(text.contains("0.0000 MB in 0.00 real seconds"), "{text}");
+    assert_eq!(early(&server), Some(Outcome::Vanished));
+}
+
+#[test]
+fn a_client_over_tcp_that_closes_is_gone() {
+    let mut server = asked_of_a_server(false, true);
+    server.input(0, &Seen::default(), Input::Arrived(0));
+    server.input(0, &Seen::default(), Input::Prepared(None));
+    hears_no_more(&mut server, SECOND / 2);
+    assert_eq!(early(&server), Some(Outcome::Vanished));
 }

@@ -8,7 +8,7 @@ use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 
 use super::{Buffers, Line, Test, Way};
 
-/// Of UDP where no size is named, over IPv4.
+/// Of UDP where no size is named, and the socket's buffer has room for it, over IPv4.
 const UDP_BYTES: u32 = 65_507;
 /// Between bursts where no time is named, in nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
@@ -24,13 +24,13 @@ fn block(buffer: Option<u32>) -> u32 {
 impl Line {
     /// Bytes of a send call here, which are those of the socket's buffer unless they are named.
     pub fn send_size(&self, defaults: Buffers) -> u32 {
-        let named = self.send_sizes.0;
-        if self.udp {
-            return named.unwrap_or(UDP_BYTES);
-        }
         // The kernel doubles what is asked of it.
-        let granted = self.buffers[0].0.map(|bytes| bytes.saturating_mul(2));
-        named.unwrap_or_else(|| block(granted.or(defaults.tcp_send)))
+        let granted = self.buffers[0].0.filter(|bytes| *bytes > 0);
+        let granted = granted.map(|bytes| bytes.saturating_mul(2));
+        self.send_sizes.0.unwrap_or_else(|| match self.udp {
+            true => granted.or(defaults.udp_send).unwrap_or(UDP_BYTES).min(UDP_BYTES),
+            false => block(granted.or(defaults.tcp_send)),
+        })
     }
 
     fn end(&self) -> End {

@@ -32,6 +32,19 @@ fn options_mean_what_they_mean_there() {
 }
 
 #[test]
+fn datagrams_without_a_size_are_as_large_as_the_buffer_that_sends_them() {
+    let udp = |text: &str| match request(&format!("-t UDP_STREAM {text}")).plan.traffic {
+        Traffic::Udp(udp) => udp.size.bytes(),
+        other => panic!("{other:?}"),
+    };
+    // The kernel doubles what is asked of it.
+    assert_eq!((udp(""), udp("-- -s 64K"), udp("-- -s 16K")), (65_507, 65_507, 32_768));
+    assert_eq!(udp("-- -s 16K -m 40000"), 40_000);
+    let small = Buffers { udp_send: Some(40_000), ..Buffers::default() };
+    assert_eq!(line("-t UDP_STREAM").unwrap().send_size(small), 40_000);
+}
+
+#[test]
 fn each_test_is_its_plan() {
     let tcp = |text: &str| match request(text).plan.traffic {
         Traffic::Tcp(tcp) => tcp,

@@ -26,6 +26,9 @@ const REPEATS: u32 = 200;
 const HURRIED_REPEATS: u32 = 30;
 /// Datagrams that a server's last one overtook have so long, in nanoseconds.
 const STRAGGLERS_NS: u64 = 250_000_000;
+/// Where some streams of a server have said their end, and nothing comes for so long, those of the others were lost, in
+/// nanoseconds.
+const ENDED_NS: u64 = 2_000_000_000;
 /// Threads that were stopped have ended by then, in nanoseconds.
 const THREADS_NS: u64 = 4_000_000_000;
 /// A test without an end by time ends after this long in any case, in nanoseconds.
@@ -90,6 +93,8 @@ pub struct Client {
     repeats: u32,
     /// Datagrams, as servers that send say at their end.
     peer_sent: u64,
+    /// So many streams of a server's have said so.
+    peer_ends: usize,
     interrupted: bool,
     trouble: Option<Trouble>,
 }
@@ -178,6 +183,7 @@ impl Client {
             shown: 0,
             repeats: REPEATS,
             peer_sent: 0,
+            peer_ends: 0,
             interrupted: false,
             trouble: None,
             ids,
@@ -278,9 +284,13 @@ impl Client {
         match event {
             DataEvent::PeerEnd(stream, sent) => {
                 self.peer_sent = self.peer_sent.saturating_add(sent);
-                let until_ns = now_ns.saturating_add(STRAGGLERS_NS);
+                self.peer_ends = self.peer_ends.saturating_add(1);
                 self.actions.push_back(Action::PeerSent(stream, sent));
-                self.actions.push_back(Action::DrainUntil(until_ns));
+                // Time ends all streams at once. Of an amount each has its own, for which it takes its time.
+                if self.peer_ends >= self.ids.len() || self.terms.plan.duration().is_some() {
+                    let until_ns = now_ns.saturating_add(STRAGGLERS_NS);
+                    self.actions.push_back(Action::DrainUntil(until_ns));
+                }
             }
             DataEvent::Done(stream, report) => {
                 if let (Report::Send(report), true, Running { .. }) =
@@ -349,6 +359,9 @@ impl Client {
         }
         let receives = self.terms.plan.direction.has_reverse();
         let silent_ns = seen.data_silence_ns.min(now_ns.saturating_sub(began_ns));
+        if self.peer_ends > 0 && silent_ns.min(seen.ran_ns) > ENDED_NS {
+            self.actions.push_back(Action::DrainUntil(now_ns));
+        }
         if self.reports.len() == self.ids.len() && self.farewells.is_empty() {
             if receives && !self.interrupted && self.is_short(now_ns.saturating_sub(began_ns)) {
                 let failure = stream::sent_little();

@@ -297,7 +297,8 @@ impl Client {
                 Transport::Udp => stream::straggler_ns(0),
             };
             self.actions.push_back(Action::DrainUntil(now_ns.saturating_add(drain_ns)));
-            let sent = u64::from(results.send_calls);
+            let size = self.response.as_ref().and_then(|response| response.send_size);
+            let sent = results.datagrams_sent(size);
             self.actions.extend(self.ids.iter().map(|id| Action::PeerSent(id.stream, sent)));
         }
         self.results = Some(results);

@@ -38,6 +38,8 @@ const PAD_NS: u64 = 5_000_000_000;
 /// nanoseconds.
 const GATHER_LIMIT_NS: u64 = 2_000_000_000;
 
+const CLOSED: &str = "the client closed the control connection";
+
 /// What one test is held to.
 #[derive(Debug, Clone)]
 pub struct Terms {
@@ -106,6 +108,8 @@ pub struct Server {
     threads_over: bool,
     /// Nothing comes from the client any more.
     closed: bool,
+    /// It closed its half before the time was over: how the test ends when it has its results.
+    early: Option<Early>,
 }
 
 impl Conversation for Server {
@@ -116,7 +120,7 @@ impl Conversation for Server {
                 self.trouble(now_ns, Early::failed(why));
             }
             Input::Carried(bytes) => self.out.carried(now_ns, bytes),
-            Input::Lost(error) => self.lost(&error),
+            Input::Lost(error) => self.lost(now_ns, &error),
             Input::Listening(..) => self.on_port(now_ns),
             Input::Arrived(_) => self.on_arrival(),
             Input::Data(event, _) => self.on_data(now_ns, event),
@@ -131,7 +135,7 @@ impl Conversation for Server {
             Input::Datagram(..) | Input::Time => {}
         }
         if self.out.deadline_ns().is_some_and(|at| now_ns >= at) {
-            self.lost(&ControlError::Silent);
+            self.lost(now_ns, &ControlError::Silent);
         }
         self.settle(now_ns, seen);
     }
@@ -193,6 +197,7 @@ impl Server {
             results: None,
             threads_over: false,
             closed: false,
+            early: None,
             ids,
             terms,
         };
@@ -233,26 +238,62 @@ impl Server {
         }
     }
 
+    /// The client has its results.
+    fn finish(&mut self) {
+        let ended = self.early.take().map_or(Ok(()), Err);
+        self.end(ended);
+    }
+
     /// The control connection is of no use any more.
-    fn lost(&mut self, error: &ControlError) {
-        self.out.clear();
-        self.closed = true;
-        // Whoever has the results just goes.
-        if matches!(error, ControlError::Closed) && self.results.is_some() {
-            return self.end(Ok(()));
+    fn lost(&mut self, now_ns: u64, error: &ControlError) {
+        let first = !std::mem::replace(&mut self.closed, true);
+        if matches!(error, ControlError::Closed) {
+            // Whoever has the results just goes.
+            if self.results.as_ref().is_some_and(String::is_empty) {
+                return self.finish();
+            }
+            if first && self.hears_on(now_ns) {
+                return;
+            }
         }
+        self.out.clear();
         let why = match error {
-            ControlError::Closed => "the client closed the control connection".to_owned(),
+            ControlError::Closed => CLOSED.to_owned(),
             ControlError::Silent => "the client does not read its control connection".to_owned(),
             error => format!("the control connection failed: {error}"),
         };
         self.end(Err(Early::vanished(why)));
     }
 
+    /// A real client of datagrams closes its half of the connection when it has sent all, or is interrupted while it
+    /// receives, and waits for the results: the test is over, and whether this may be such a client.
+    fn hears_on(&mut self, now_ns: u64) -> bool {
+        let asked = &self.terms.asked;
+        if !asked.udp {
+            return false;
+        }
+        let over = match &mut self.phase {
+            // That nothing arrived is a result.
+            Phase::Opening { deadline_ns, .. } if asked.client_sends && self.granted => {
+                *deadline_ns = now_ns;
+                false
+            }
+            Phase::Running(vigil) => {
+                self.actions.extend([Action::Stop, Action::DrainUntil(now_ns)]);
+                let lasted_ns = vigil.lasted_ns(now_ns);
+                asked.time_us.is_some_and(|us| lasted_ns >= us.saturating_mul(1_000))
+            }
+            Phase::Counting | Phase::Reporting => true,
+            _ => return false,
+        };
+        self.early = (!over).then(|| Early::vanished(CLOSED));
+        true
+    }
+
     fn say(&mut self, now_ns: u64, text: &[u8]) {
         match self.out.put_bytes(now_ns, text) {
             Ok(()) => self.out.must_go(now_ns),
-            Err(error) => self.lost(&error),
+            Err(error) => self.lost(now_ns, &error),
         }
     }
 
@@ -369,6 +410,8 @@ impl Server {
 
     /// What follows from the time, and from all that is known by now.
     fn settle(&mut self, now_ns: u64, seen: &Seen) {
+        // Of datagrams a half that is closed is no client that is gone.
+        let seen = &Seen { peer_gone: seen.peer_gone && !self.terms.asked.udp, ..*seen };
         if let Phase::Running(vigil) = &mut self.phase
             && let Err(broken) = vigil.look(now_ns, seen, &mut self.actions)
         {
@@ -441,7 +484,7 @@ impl Server {
         }
         let said = self.results.as_ref().is_some_and(String::is_empty);
         if said && self.out.bytes().is_empty() && (self.farewell.is_over() || !words) {
-            self.end(Ok(()));
+            self.finish();
         }
     }
 }

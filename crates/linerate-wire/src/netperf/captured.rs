@@ -193,6 +193,17 @@ prop_compose! {
     }
 }
 
+#[test]
+fn datagrams_beyond_32_bits_are_known_by_their_bytes() {
+    let results = |sent, send_calls| Results { sent, send_calls, ..Results::default() };
+    let many = 5_000_000_000_u64;
+    assert_eq!(results(many * 100, many as u32).datagrams_sent(Some(100)), many);
+    // A size that does not fit what was counted is none.
+    for size in [None, Some(0), Some(7), Some(65_507)] {
+        assert_eq!(results(1_000, 10).datagrams_sent(size), 10, "{size:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn requests_come_back(request in any_request()) {

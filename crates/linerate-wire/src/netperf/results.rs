@@ -56,7 +56,7 @@ pub struct Results {
     pub receive_calls: u32,
     /// Bytes that it sent.
     pub sent: u64,
-    /// Calls that took them; over UDP datagrams.
+    /// Calls that took them; over UDP datagrams, of which 32 bits travel: see [`Self::datagrams_sent`].
     pub send_calls: u32,
     /// Requests that it answered.
     pub transactions: u32,
@@ -137,6 +137,13 @@ impl Results {
             retransmits: retransmits.filter(|_| congestion.is_some()),
             congestion,
         })
+    }
+
+    /// Datagrams that it sent, where each has so many bytes: 32 bits of the calls travel, and the bytes say the rest.
+    pub fn datagrams_sent(&self, size: Option<u32>) -> u64 {
+        let by_bytes = size.and_then(|size| self.sent.checked_div(size.into()));
+        let by_bytes = by_bytes.filter(|count| *count as u32 == self.send_calls);
+        by_bytes.unwrap_or(self.send_calls.into())
     }
 }
 

@@ -32,7 +32,8 @@ pub struct Ended {
 impl Client {
     /// What is known of a test that ran.
     pub fn ended(self) -> Ended {
-        let Self { terms, ids, mut reports, results, .. } = self;
+        let Self { terms, ids, mut reports, response, results, .. } = self;
+        let send_size = response.and_then(|response| response.send_size);
         let datagrams = match &terms.plan.traffic {
             Traffic::Udp(udp) => {
                 let shorter = Quota::datagrams(&terms.plan, udp.size, 0).tail != [0; 2];
@@ -49,8 +50,10 @@ impl Client {
                     outcome.send = Some(sent);
                 }
                 Some(Report::Recv(mut recv)) => {
-                    outcome.send =
-                        results.as_ref().map(|far| far_sender(&mut recv, far, datagrams.is_some()));
+                    outcome.send = results.as_ref().map(|far| {
+                        let sent = datagrams.map(|_| far.datagrams_sent(send_size));
+                        far_sender(&mut recv, far, sent)
+                    });
                     outcome.recv = Some(recv);
                 }
                 Some(Report::Rr(rr)) => {
@@ -104,7 +107,7 @@ fn far_receiver(sent: &SendReport, far: &Results, datagrams: Option<Datagrams>) 
 }
 
 /// What a sender's totals say; completes the near receiver by what was lost at the end.
-fn far_sender(received: &mut RecvReport, far: &Results, udp: bool) -> SendReport {
+fn far_sender(received: &mut RecvReport, far: &Results, datagrams: Option<u64>) -> SendReport {
     let mut report = SendReport {
         span_ns: far.elapsed_ns,
         send_buffer: far.send_buffer.unwrap_or(0).into(),
@@ -112,8 +115,7 @@ fn far_sender(received: &mut RecvReport, far: &Results, udp: bool) -> SendReport
         ..SendReport::default()
     };
     report.counts.bytes = far.sent;
-    if udp {
-        let sent = u64::from(far.send_calls);
+    if let Some(sent) = datagrams {
         add_tail(received, sent.saturating_sub(received.counts.expected));
         report.counts.datagrams = sent;
     } else {
@@ -179,12 +181,12 @@ mod tests {
         let counts = RecvCounts { datagrams: 4, expected: 4, bytes: 400, ..RecvCounts::default() };
         let mut here = RecvReport { counts, ..RecvReport::default() };
         let far = Results { sent: 1_000, send_calls: 10, elapsed_ns: 3, ..Results::default() };
-        let there = far_sender(&mut here, &far, true);
+        let there = far_sender(&mut here, &far, Some(far.datagrams_sent(Some(100))));
         assert_eq!((there.counts.datagrams, there.counts.bytes, there.span_ns), (10, 1_000, 3));
         assert_eq!((here.counts.expected, here.counts.lost), (10, 6));
         // Of bytes nothing is lost, and the server says how many segments it sent again.
         let mut here = RecvReport::default();
-        let there = far_sender(&mut here, &Results { retransmits: Some(2), ..far }, false);
+        let there = far_sender(&mut here, &Results { retransmits: Some(2), ..far }, None);
         assert_eq!(there.tcp.and_then(|tcp| tcp.retransmits), Some(2));
         assert_eq!(here.counts, RecvCounts::default());
     }

@@ -56,15 +56,15 @@ pub(super) fn results(
         match report {
             Report::Recv(recv) => {
                 results.received = recv.counts.bytes;
-                // Over UDP its clients take these for datagrams.
+                // Over UDP its clients take these for datagrams, 32 bits of them as a netserver's.
                 let calls = Some(recv.counts.datagrams).filter(|n| *n > 0);
-                results.receive_calls = clipped(calls.unwrap_or(recv.counts.calls));
+                results.receive_calls = calls.unwrap_or(recv.counts.calls) as u32;
                 results.receive_buffer = Some(clipped(recv.receive_buffer));
             }
             Report::Send(send) => {
                 results.sent = send.counts.bytes;
                 let calls = Some(send.counts.datagrams).filter(|n| *n > 0);
-                results.send_calls = clipped(calls.unwrap_or(send.counts.calls));
+                results.send_calls = calls.unwrap_or(send.counts.calls) as u32;
                 results.send_buffer = Some(clipped(send.send_buffer));
                 results.congestion = send.congestion.clone().or(results.congestion);
                 results.retransmits = send.tcp.and_then(|tcp| tcp.retransmits).map(clipped);

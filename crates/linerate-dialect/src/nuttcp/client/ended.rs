@@ -77,15 +77,7 @@ impl Client {
             }));
             match report {
                 Report::Send(sent) => {
-                    let of_one = |row| interval_share(row, terms.plan.streams, id.index);
-                    outcome.recv = share.map(|share| {
-                        let mut recv = far_receiver(&sent, &share, size);
-                        recv.intervals = far.intervals.iter().map(of_one).collect();
-                        if recv.intervals.len() as u64 == terms.plan.intervals() {
-                            close(&mut recv.intervals, &recv.counts);
-                        }
-                        recv
-                    });
+                    outcome.recv = share.map(|share| far_receiver(&sent, &share, size));
                     outcome.send = Some(sent);
                 }
                 Report::Recv(mut recv) => {
@@ -95,6 +87,15 @@ impl Client {
                 Report::Rr(_) | Report::Respond(_) => {}
             }
             streams.push(outcome);
+        }
+        if terms.plan.direction.has_forward() {
+            let rows = far_rows(far.intervals, &streams, terms.plan.intervals());
+            for stream in &mut streams {
+                let share = |row| interval_share(row, terms.plan.streams, stream.index);
+                if let Some(recv) = &mut stream.recv {
+                    recv.intervals = rows.iter().map(share).collect();
+                }
+            }
         }
         Ended {
             streams,
@@ -190,6 +191,36 @@ fn interval_share(row: &RecvInterval, streams: u16, index: u16) -> RecvInterval 
     RecvInterval { counts, ..*row }
 }
 
+/// The rows of all streams together: no more is lost in them than in all, and where none is missing they are the whole.
+fn far_rows(
+    mut rows: Vec<RecvInterval>,
+    streams: &[StreamOutcome],
+    count: u64,
+) -> Vec<RecvInterval> {
+    let (mut whole, mut sum) = (RecvCounts::default(), RecvCounts::default());
+    let received = streams.iter().filter_map(|stream| stream.recv.as_ref());
+    received.for_each(|recv| whole.add(&recv.counts));
+    rows.iter().for_each(|row| sum.add(&row.counts));
+    take_back(&mut rows, sum.lost.saturating_sub(whole.lost));
+    if rows.len() as u64 == count {
+        close(&mut rows, &whole);
+    }
+    rows
+}
+
+/// So many datagrams that these rows have lost came late, those of the last ones first: how many they were.
+pub(super) fn take_back(rows: &mut [RecvInterval], late: u64) -> u64 {
+    let mut left = late;
+    for counts in rows.iter_mut().rev().map(|row| &mut row.counts) {
+        let found = counts.lost.min(left);
+        left -= found;
+        counts.lost -= found;
+        counts.dropped_max = counts.lost;
+        counts.expected = counts.datagrams.saturating_add(counts.lost);
+    }
+    late - left
+}
+
 /// The server's words are rounded, and what came after the last row it wrote is in its totals alone. That row is the
 /// rest, so that the rows are the whole.
 fn close(rows: &mut [RecvInterval], whole: &RecvCounts) {
@@ -223,8 +254,10 @@ fn far_receiver(sent: &SendReport, far: &FarShare, size: Option<u64>) -> RecvRep
     let mut report = RecvReport { thread: used(far), ..RecvReport::default() };
     let counts = &mut report.counts;
     counts.bytes = far.bytes;
-    if size.is_some() {
+    if let Some(size) = size {
         counts.datagrams = far.datagrams.min(sent.counts.datagrams);
+        // Copies bring no more of what was sent.
+        counts.bytes = counts.datagrams.saturating_mul(size);
         counts.expected = sent.counts.datagrams;
         counts.lost = counts.expected - counts.datagrams;
         counts.dropped_max = counts.lost;
@@ -252,7 +285,52 @@ fn far_sender(received: &mut RecvReport, far: &FarShare, size: Option<u64>) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::parts;
+    use linerate_model::sample::SendCounts;
+
+    use super::*;
+
+    #[test]
+    fn copies_bring_no_more_bytes_than_were_sent() {
+        let counts = SendCounts { datagrams: 10, bytes: 10_000, ..SendCounts::default() };
+        let sent = SendReport { counts, ..SendReport::default() };
+        let far = |datagrams: u64| FarShare {
+            bytes: datagrams * 1_000,
+            datagrams,
+            ns: 1,
+            cpu_ns: None,
+            retransmits: None,
+        };
+        for (reported, arrived) in [(13, 10), (10, 10), (7, 7)] {
+            let counts = far_receiver(&sent, &far(reported), Some(1_000)).counts;
+            assert_eq!((counts.datagrams, counts.lost), (arrived, 10 - arrived));
+            assert_eq!(counts.bytes, arrived * 1_000);
+        }
+    }
+
+    #[test]
+    fn rows_of_two_streams_are_the_whole_whichever_of_them_lost_what() {
+        let row = |datagrams: u64, lost: u64| RecvInterval {
+            counts: RecvCounts {
+                bytes: datagrams * 100,
+                datagrams,
+                lost,
+                expected: datagrams + lost,
+                ..RecvCounts::default()
+            },
+            ..RecvInterval::default()
+        };
+        let stream = |datagrams: u64, lost: u64| StreamOutcome {
+            recv: Some(RecvReport { counts: row(datagrams, lost).counts, ..RecvReport::default() }),
+            ..StreamOutcome::default()
+        };
+        // The first lost six of ten, the second none; one of seven came after the row that lost it.
+        let rows = far_rows(vec![row(3, 7), row(0, 0)], &[stream(4, 6), stream(10, 0)], 2);
+        let counts = |row: &RecvInterval| {
+            let RecvCounts { expected, datagrams, lost, .. } = row.counts;
+            (expected, datagrams, lost)
+        };
+        assert_eq!(rows.iter().map(counts).collect::<Vec<_>>(), [(9, 3, 6), (11, 11, 0)]);
+    }
 
     #[test]
     fn parts_add_up_to_what_was_told_and_none_is_larger_than_its_whole() {

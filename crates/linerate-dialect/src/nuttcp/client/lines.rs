@@ -3,11 +3,12 @@
 use linerate_model::plan::Traffic;
 use linerate_model::sample::{RecvCounts, RecvInterval};
 use linerate_wire::native::message::{RefusalKind, Refused};
-use linerate_wire::nuttcp::heard::{self, Line};
+use linerate_wire::nuttcp::heard::{self, Line, ROUNDED_BYTES};
 use linerate_wire::nuttcp::parameters::{KNOWS_BURSTS, KNOWS_CORES};
 use linerate_wire::nuttcp::results::Span;
 use linerate_wire::nuttcp::{MAX_LINE, greeting};
 
+use super::ended::take_back;
 use super::{Client, MOST_LINES, MOST_SHOWN, MOST_WARNINGS, Phase, STRAGGLERS_NS, STREAM_END_NS};
 use crate::Action;
 use crate::ending::Failure;
@@ -136,15 +137,23 @@ impl Client {
         }
         let mut counts = RecvCounts { bytes: span.bytes, ..RecvCounts::default() };
         if let Some((sent, lost)) = span.loss {
-            counts.expected = sent;
             counts.lost = lost.min(sent);
             counts.datagrams = sent - counts.lost;
             // It does not say where.
             counts.dropped_max = counts.lost;
-            // Its bytes are rounded, and its datagrams are not.
             if let Traffic::Udp(udp) = &self.terms.plan.traffic {
-                counts.bytes = counts.datagrams.saturating_mul(u64::from(udp.size.bytes()));
+                let size = u64::from(udp.size.bytes());
+                // Less than nothing is lost where datagrams come late that were lost in an earlier interval.
+                let more = span.bytes.saturating_sub(counts.datagrams.saturating_mul(size));
+                if more > ROUNDED_BYTES {
+                    let late = more.saturating_add(size / 2) / size.max(1);
+                    let found = take_back(&mut self.far.intervals, late);
+                    counts.datagrams = counts.datagrams.saturating_add(found);
+                }
+                // Its bytes are rounded, and its datagrams are not.
+                counts.bytes = counts.datagrams.saturating_mul(size);
             }
+            counts.expected = counts.datagrams.saturating_add(counts.lost);
         }
         self.far.intervals.push(RecvInterval { counts, ..RecvInterval::default() });
         self.show();
