@@ -1,11 +1,13 @@
 //! Runs that know to which setting they belong, made ready to be compared: by unit, with their boots
 //! where all have one, and those far from the others of their set.
 
+use std::collections::BTreeSet;
+
 use linerate_model::record::RunRecord;
 use linerate_stats::offline::outliers::{self, Grade};
 use linerate_stats::offline::summary;
 
-use crate::input::{FEWEST_VALUES, in_range};
+use crate::input::{FEWEST_VALUES, doubted, in_range};
 use crate::set::{Boots, Data, Set};
 
 /// Runs of several settings. The first set is the baseline of all others.
@@ -70,6 +72,8 @@ pub struct SetRun {
     pub value: Option<f64>,
     /// The whole record, where it is linerate's own.
     pub record: Option<Box<RunRecord>>,
+    /// Kinds of the doubts of its record, and in words what the plan's values became.
+    pub doubts: Vec<String>,
 }
 
 /// The sets as compare takes them, and those that are too small for it. Boots count where every run
@@ -85,11 +89,13 @@ pub fn comparable<'a>(paired: bool, group: &[&'a SetOfRuns]) -> (Vec<Set>, Vec<(
         let values: Vec<f64> = runs.iter().filter_map(|r| r.value).collect();
         let labels = runs.iter().filter_map(|r| r.boot.clone());
         let boots = booted.then(|| Boots::of_labels(labels, paired));
+        let doubts: Vec<BTreeSet<&str>> =
+            runs.iter().map(|r| r.doubts.iter().map(String::as_str).collect()).collect();
         Set {
             label: set.label.clone(),
             unit: set.unit.clone(),
             data: Data::Runs { values: values.into(), boots },
-            notes: Vec::new(),
+            notes: doubted(&doubts),
         }
     });
     let short = short.into_iter().map(|(set, runs)| (set.label.as_str(), runs.len())).collect();
@@ -156,6 +162,7 @@ mod tests {
             run,
             value: *value,
             record: None,
+            doubts: Vec::new(),
         };
         let runs = values.iter().zip(1..).map(run).collect();
         SetOfRuns { label: label.into(), metric: String::new(), unit: Some(unit.into()), runs }

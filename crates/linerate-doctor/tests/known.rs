@@ -431,6 +431,10 @@ const HEALTHY: &[(&str, u64, u64, Change)] = &[
             Fact::Known(vec![QdiscDetails { rate_bps: Some(5_000_000_000), ..discipline("tbf") }]);
     }),
     ("RPS over all cores", 1, 0, |h| h.device.rps = Fact::Known(vec![(0..8).collect(); 8])),
+    ("one queue of eight handed to a core", 1, 0, |h| {
+        let queues = || (0..8).map(|queue| if queue == 1 { vec![2] } else { vec![] }).collect();
+        (h.device.rps, h.device.xps) = (Fact::Known(queues()), Fact::Known(queues()));
+    }),
     ("two nodes", 10, 0, |h| {
         h.cpu.nodes = nodes([0..4, 4..8]);
     }),

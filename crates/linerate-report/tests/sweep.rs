@@ -5,6 +5,7 @@ use linerate_model::record::{Limit, ProgramFacts, Status};
 use linerate_model::sweep::{
     RegimeKind, SweepDocument, SweepPlan, SweepPoint, SweepRegime, Variable,
 };
+use linerate_report::report::{format, input::Input, view::View};
 use linerate_report::run::table::Room;
 use linerate_report::run::text::{Layout, PLAIN};
 use linerate_report::style::Paint;
@@ -138,6 +139,23 @@ fn no_line_is_wider_than_the_screen_but_for_a_title() {
     for column in ["trials", "spread", "missing", "path", "host", "jitter", "p99", "regime"] {
         assert!(plain.contains(column), "{column}");
     }
+}
+
+#[test]
+fn the_sentence_of_a_report_is_of_no_point_that_is_invalid() {
+    let report = |document: &SweepDocument| {
+        let mut input = Input::default();
+        input.read("s.json", serde_json::to_string(document).unwrap().as_bytes());
+        let look = format::Look::default();
+        let bytes = (format::by_name("md").unwrap().render)(&View::new(&input, ""), &look);
+        String::from_utf8(bytes.unwrap()).unwrap()
+    };
+    let mut document = board();
+    let text = report(&document);
+    assert!(text.contains("Most was received at 256.0 Mbit/s: 89.10 Mbit/s."), "{text}");
+    document.points[3].invalid = Some("its figures contradict each other".into());
+    let text = report(&document);
+    assert!(text.contains("Most was received at 128.0 Mbit/s: 88.60 Mbit/s."), "{text}");
 }
 
 #[test]

@@ -518,6 +518,24 @@ fn what_the_own_host_dropped_is_its_limit_with_the_errno() {
 }
 
 #[test]
+fn one_datagram_that_a_filter_dropped_does_not_make_a_full_queue_one() {
+    let drops = |lost: u64| {
+        let mut record = udp();
+        let sender = record.totals.sender.as_mut().unwrap();
+        sender.refused_locally = Some(2_001);
+        sender.attempted = Some(12_001);
+        sender.local_send_errors = [("ENOBUFS".to_owned(), 2_000), ("EPERM".to_owned(), 1)].into();
+        lose(record.totals.receiver.as_mut().unwrap(), lost, 0);
+        judge(&record, false).unwrap()
+    };
+    assert_eq!(drops(1_000).limit, Limit::Path);
+    let verdict = drops(0);
+    assert_eq!(verdict.limit, Limit::SenderHost);
+    assert!(!verdict.because[0].contains("a packet filter"), "{verdict:?}");
+    assert!(!verdict.advice.iter().any(|advice| advice.contains("nft")), "{verdict:?}");
+}
+
+#[test]
 fn drops_of_the_own_interface_are_not_the_paths() {
     let drops = |device: u64, errno: &str, dropped: u64| {
         with(|_, s, r| {
@@ -748,5 +766,14 @@ fn what_nobody_received_was_not_all_that_was_asked_for() {
     // Where no receiver was meant, sending is all there is.
     assert_eq!(judge(&record, true).unwrap().limit, Limit::RequestedRate);
     record.asked.protocol = TrafficKind::Tcp.into();
-    assert_ne!(judge(&record, false).unwrap().limit, Limit::RequestedRate);
+    let tcp = TcpFigures { retransmits: Some(1), ..TcpFigures::default() };
+    record.totals.sender.as_mut().unwrap().tcp = Some(tcp);
+    let verdict = judge(&record, false).unwrap();
+    assert_eq!(verdict.limit, Limit::Unknown, "{verdict:?}");
+    assert!(verdict.because[0].contains("the server has not reported"), "{verdict:?}");
+    // What nobody reports to have come is not said to have come.
+    record.asked.rate_bps = None;
+    let verdict = judge(&record, false).unwrap();
+    assert_eq!(verdict.limit, Limit::TcpCongestion);
+    assert!(verdict.because[0].ends_with("; 100.0 Mbit/s was sent"), "{verdict:?}");
 }

@@ -151,7 +151,7 @@ pub(crate) fn newer(document: &Value) -> Option<String> {
 }
 
 /// How many runs have each doubt. Those that all have share a note: within one machine every run has some.
-fn doubted(runs: &[BTreeSet<&str>]) -> Vec<String> {
+pub(crate) fn doubted(runs: &[BTreeSet<&str>]) -> Vec<String> {
     let mut counts = BTreeMap::<&str, usize>::new();
     for &kind in runs.iter().flatten() {
         *counts.entry(kind).or_default() += 1;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::record::RunRecord;
+use serde_json::Value;
 
 use super::{SetOfRuns, SetRun, SetsOfRuns};
+use crate::input;
 
 /// Everything that is known of a campaign.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,7 +86,15 @@ fn run(run: &StoredRun, all: &[&StoredRun], within_a_boot: bool) -> SetRun {
             .as_deref()
             .and_then(|text| serde_json::from_str::<RunRecord>(text).ok())
             .map(Box::new),
+        doubts: doubts(run),
     }
+}
+
+/// Kinds of the doubts of its record, and in words what the plan's values became.
+pub fn doubts(run: &StoredRun) -> Vec<String> {
+    let record = run.record.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let kinds = record.iter().flat_map(input::doubts).map(str::to_owned);
+    kinds.chain(run.doubts.iter().cloned()).collect()
 }
 
 /// The boot on which a run really ran, named by the boot of the design; where hosts rebooted unasked
@@ -236,6 +246,21 @@ mod tests {
         }
         let notes = reported(runs, &["a"], Some("a")).notes;
         assert_eq!(notes, ["a: dut: ring.rx was asked to be 500, the driver made it 512."]);
+    }
+
+    /// Also of a record that is not whole, as of a version that knew less.
+    #[test]
+    fn doubts_are_counted_as_compare_counts_them() {
+        let mut runs: Vec<StoredRun> =
+            (1..5).map(|i| run("a", 1, i, RunState::Counted, false)).collect();
+        for run in &mut runs[1..] {
+            run.record = Some(r#"{"doubts":[{"kind":"host-busy","text":"t"}]}"#.into());
+        }
+        runs[0].doubts = vec!["dut: ring.rx became 512".into()];
+        let given = reported(runs, &["a"], Some("a"));
+        let (sets, _) = comparable(given.paired, &given.by_unit()[0]);
+        let rounded = "1 of 4 runs has a doubt: dut: ring.rx became 512";
+        assert_eq!(sets[0].notes, [rounded, "3 of 4 runs have a doubt: host-busy"]);
     }
 
     #[test]

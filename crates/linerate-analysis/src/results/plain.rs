@@ -24,6 +24,7 @@ pub(super) fn stat(input: &mut Input, file: &str, bytes: &[u8]) {
             run,
             value: Some(*value),
             record: None,
+            doubts: Vec::new(),
         });
         let (label, unit, runs) = (set.label.clone(), set.unit.clone(), runs.collect());
         input.setting(file, SetOfRuns { label, metric: String::new(), unit, runs });
@@ -41,6 +42,7 @@ pub(super) fn iperf3(input: &mut Input, file: &str, records: Vec<Box<RunRecord>>
         run,
         value: DEFAULT.of(&record),
         record: Some(record),
+        doubts: Vec::new(),
     });
     let set = SetOfRuns {
         label: label(file),

@@ -192,7 +192,8 @@ fn irqbalance(case: &Case<'_>) -> Result<Option<Draft>, String> {
 
 fn rps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let rps = case.host.device.rps.get()?;
-    if case.cores()? < 2 {
+    // Packets of a queue without RPS stay on the core of its interrupt.
+    if case.cores()? < 2 || rps.iter().any(Vec::is_empty) {
         return Ok(None);
     }
     let Some(core) = one_core(rps.iter()) else { return Ok(None) };
@@ -210,10 +211,9 @@ fn rps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     ))
 }
 
-/// Writes a mask for each queue that has one.
+/// Writes a mask for each queue.
 fn each_queue(name: &str, file: &str, queues: &[Vec<u32>], mask: &str) -> String {
-    let those = (0..).zip(queues).filter(|(_, cores)| !cores.is_empty());
-    let numbers: Vec<String> = those.map(|(queue, _): (u32, _)| queue.to_string()).collect();
+    let numbers: Vec<String> = (0..queues.len()).map(|queue| queue.to_string()).collect();
     let path = format!("/sys/class/net/{name}/queues/{file}");
     format!("for q in {}; do echo {mask} > {path}; done", numbers.join(" "))
 }
@@ -263,7 +263,7 @@ fn rps_off(case: &Case<'_>) -> Result<Option<Draft>, String> {
 
 fn xps_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let xps = case.host.device.xps.get()?;
-    if xps.len() < 2 || case.cores()? < 2 {
+    if xps.len() < 2 || case.cores()? < 2 || xps.iter().any(Vec::is_empty) {
         return Ok(None);
     }
     let Some(core) = one_core(xps.iter()) else { return Ok(None) };

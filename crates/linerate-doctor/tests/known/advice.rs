@@ -7,13 +7,13 @@ use super::*;
 #[test]
 fn what_is_undone_is_what_was_there() {
     let mut host = healthy();
-    host.device.rps = Fact::Known(vec![vec![], vec![2], vec![2]]);
+    host.device.rps = Fact::Known(vec![vec![2]; 3]);
     let found = judged(&host, 0, 0);
     let rps = found.findings.iter().find(|f| f.id == "nic.rps-one-core").unwrap();
     let name = &nic(&mut host).name;
     let path = format!("/sys/class/net/{name}/queues/rx-$q/rps_cpus");
-    assert_eq!(rps.change, [format!("for q in 1 2; do echo 0 > {path}; done")]);
-    assert_eq!(rps.undo, [format!("for q in 1 2; do echo 4 > {path}; done")]);
+    assert_eq!(rps.change, [format!("for q in 0 1 2; do echo 0 > {path}; done")]);
+    assert_eq!(rps.undo, [format!("for q in 0 1 2; do echo 4 > {path}; done")]);
 }
 
 /// The commands of a finding, and those that undo it.

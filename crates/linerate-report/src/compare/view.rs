@@ -211,6 +211,8 @@ impl View {
         let margin = match analysis.options.margin {
             Margin::Relative(m) => format!("{} %", short(m * 100.0)),
             Margin::Absolute(m) => match &unit {
+                // What ends in the sign itself is a share of the baseline.
+                Some(unit) if unit.ends_with('%') => format!("{} {unit} points", number::plain(m)),
                 Some(unit) => format!("{} {unit}", number::plain(m)),
                 None => number::plain(m),
             },

@@ -13,7 +13,14 @@ pub(super) fn of(record: &RunRecord) -> Vec<Figure> {
     let mut charts = Vec::new();
     let plan = record.agreed.as_ref().unwrap_or(&record.asked);
     let x: Vec<f64> = record.intervals.iter().map(|i| i.end_s).collect();
-    for total in flows(&record.totals) {
+    let mut totals = flows(&record.totals);
+    // Of a test whose end nobody told, the intervals say which ways it went.
+    for flow in record.intervals.iter().flat_map(|i| flows(&i.figures)) {
+        if totals.iter().all(|total| total.way != flow.way) {
+            totals.push(Flow { way: flow.way, ..Flow::default() });
+        }
+    }
+    for total in totals {
         let at: Vec<Option<Flow<'_>>> = record
             .intervals
             .iter()
@@ -283,4 +290,25 @@ fn transactions(x: &[f64], intervals: &[Interval]) -> Chart {
         ],
     )
     .right(Axis::from_zero("latency", Unit::Seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::record::Figures;
+    use linerate_testkit::records;
+
+    #[test]
+    fn a_test_that_never_ended_has_the_figures_of_its_intervals() {
+        for whole in [records::udp_receiver_drops(), records::udp_both(), records::tcp()] {
+            let titles = |record: &RunRecord| -> Vec<String> {
+                let titles = of(record).into_iter().map(|figure| figure.words().0.to_owned());
+                let of_totals = ["Distribution", "Losses in a row"];
+                titles.filter(|title| !of_totals.iter().any(|of| title.starts_with(of))).collect()
+            };
+            let cut = RunRecord { totals: Figures::default(), ..whole.clone() };
+            assert!(titles(&cut).iter().any(|title| title.starts_with("Rate over time")));
+            assert_eq!(titles(&cut), titles(&whole));
+        }
+    }
 }

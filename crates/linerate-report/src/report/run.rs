@@ -140,7 +140,9 @@ fn words(ending: &Ending) -> Vec<String> {
 fn rows(builder: &mut Builder, source: &str, record: &RunRecord, place: Option<Place<'_>>) {
     let mut flows = flows(&record.totals);
     let number = builder.runs.len() + 1;
-    builder.overview.extend(flows.iter().map(|flow| Overview {
+    // Figures that contradict each other are no result.
+    let valid = flows.iter().filter(|_| record.status != Status::Invalid);
+    builder.overview.extend(valid.map(|flow| Overview {
         sent: flow.sent_bps(),
         received: flow.received_bps(),
         lost: flow.lost_ratio(),
@@ -352,4 +354,24 @@ pub(super) fn overview(builder: &mut Builder) {
     .right(Axis::from_zero("lost, % of what was sent", Unit::Percent));
     section.figures.extend(Figure::of(chart));
     builder.sections.push(section);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::input::Input;
+    use crate::report::view::View;
+    use linerate_testkit::records;
+
+    #[test]
+    fn figures_that_contradict_each_other_are_in_no_overview() {
+        let (whole, mut invalid) = (records::udp_receiver_drops(), records::invalid());
+        invalid.totals.receiver.as_mut().unwrap().bits_per_second = 1e12;
+        let mut input = Input::default();
+        for record in [&whole, &invalid, &whole, &whole] {
+            input.read("r.json", serde_json::to_string(record).unwrap().as_bytes());
+        }
+        let words = View::new(&input, "linerate report").words;
+        let told = "3 results: received from 135.6 Mbit/s to 135.6 Mbit/s, median 135.6 Mbit/s.";
+        assert!(words.iter().any(|w| w == told), "{words:?}");
+    }
 }

@@ -319,16 +319,25 @@ fn odd_table(odd: &[Odd<'_>], of: &str, unit: Option<&str>) -> Option<Table> {
 fn telemetry(record: &RunRecord) -> Vec<String> {
     let flows = flows(&record.totals);
     let flow = flows.first().copied().unwrap_or_default();
-    let cpu = (flow.sender_cpu(), flow.receiver_cpu());
+    let rr = record.totals.rr.as_ref();
+    let cpu = match rr {
+        Some(rr) => (rr.cpu.as_ref(), rr.server_cpu.as_ref()),
+        None => (flow.sender_cpu(), flow.receiver_cpu()),
+    };
     let percent = |p: Option<f64>| number::or_absent(p, number::cpu);
     let both = |pick: fn(&linerate_model::record::CpuFigures) -> Option<f64>| {
         format!("{} / {}", percent(cpu.0.and_then(pick)), percent(cpu.1.and_then(pick)))
     };
-    let mut drops = Vec::new();
+    let (mut drops, mut known) = (Vec::new(), false);
     let mut add = |n: Option<u64>, where_: &str| {
+        known |= n.is_some();
         drops.extend(n.filter(|n| *n > 0).map(|n| format!("{} {where_}", number::integer(n))));
     };
+    add(rr.and_then(|rr| rr.unanswered), "never answered");
     if let Some(receiver) = flow.receiver {
+        // Other programs do not tell where.
+        let placed = receiver.lost_path.or(receiver.dropped_receiver).is_some();
+        add(receiver.lost.filter(|_| !placed), "lost");
         add(receiver.lost_path, "path");
         add(receiver.dropped_receiver, "socket");
         if let Some(host) = &receiver.host {
@@ -356,7 +365,11 @@ fn telemetry(record: &RunRecord) -> Vec<String> {
         percent(cpu.1.and_then(|c| c.core_percent)),
         both(|c| c.softirq_percent),
         both(|c| c.steal_percent),
-        if drops.is_empty() { "none".into() } else { drops.join(", ") },
+        match (drops.is_empty(), known) {
+            (false, _) => drops.join(", "),
+            (true, true) => "none".into(),
+            (true, false) => number::ABSENT.into(),
+        },
         record.verdict.as_ref().map_or(number::ABSENT, |v| limit_words(v.limit)).to_owned(),
         if doubts.is_empty() { "none".into() } else { doubts.join(", ") },
     ]
@@ -387,5 +400,47 @@ mod tests {
         let again = View::new((**again).clone());
         assert_eq!(serde_json::to_value(&again).unwrap(), document);
         assert_eq!(again.words, view.words);
+    }
+
+    #[test]
+    fn drops_of_an_odd_run_are_told_and_absent_where_nobody_counted() {
+        use linerate_testkit::records;
+        let mut record = records::udp_receiver_drops();
+        let receiver = record.totals.receiver.as_mut().unwrap();
+        // As iperf3 tells it.
+        (receiver.lost_path, receiver.dropped_receiver, receiver.host) = (None, None, None);
+        let lost = format!("{} lost", number::integer(receiver.lost.unwrap()));
+        assert_eq!(telemetry(&record)[4], lost);
+        record.totals.receiver.as_mut().unwrap().lost = Some(0);
+        assert_eq!(telemetry(&record)[4], "none");
+        record.totals.receiver.as_mut().unwrap().lost = None;
+        record.totals.sender = None;
+        assert_eq!(telemetry(&record)[4], number::ABSENT);
+        let asked = telemetry(&records::rr());
+        assert_eq!((asked[0].as_str(), asked[1].as_str()), ("62 %", "58 %"));
+        assert_eq!(asked[4], "1 never answered");
+    }
+
+    /// A point of percent is half of a loss of 2 %, and no hundredth of it.
+    #[test]
+    fn a_margin_in_points_of_percent_stays_one() {
+        let read = |name: &str, text: &str| {
+            let options = crate::compare::input::ReadOptions::default();
+            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
+        };
+        let sets = [
+            read("a", "2.00%\n2.01%\n1.99%\n2.02%\n1.98%\n2.00%\n"),
+            read("b", "2.00%\n2.03%\n2.01%\n1.97%\n2.02%\n1.99%\n"),
+        ];
+        let options = Options { margin: analysis::Margin::Absolute(1.0), ..Options::default() };
+        let view = View::new(analysis::compare(&sets, &options).unwrap());
+        assert_eq!(view.margin, "1 % points");
+        let document = serde_json::to_value(&view).unwrap();
+        let mut input = Input::default();
+        input.read("c.json", document.to_string().as_bytes());
+        let [item] = input.items.as_slice() else { panic!("{:?}", input.damaged) };
+        let What::Compare(again) = &item.what else { panic!() };
+        assert_eq!(again.options.margin, options.margin);
+        assert_eq!(serde_json::to_value(View::new((**again).clone())).unwrap(), document);
     }
 }

@@ -115,8 +115,11 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
     let variable = document.sweep.variable;
     let mut points: Vec<&SweepPoint> = all.iter().copied().filter(|p| p.value.is_some()).collect();
     points.sort_by_key(|p| p.value);
-    let best = points.iter().max_by(|a, b| a.received_bps.total_cmp(&b.received_bps));
-    let most = best.map_or(String::new(), |p| {
+    let best = |all: bool| {
+        let points = points.iter().filter(|p| all || p.invalid.is_none());
+        points.max_by(|a, b| a.received_bps.total_cmp(&b.received_bps))
+    };
+    let most = best(false).map_or(String::new(), |p| {
         let (at, rate) = (value_text(variable, p.value), number::rate(p.received_bps));
         format!("Most was received at {at}: {rate}.")
     });
@@ -133,7 +136,8 @@ fn figures(section: &mut Section, document: &SweepDocument, way: Way, all: &[&Sw
                 " What the sender did as fast as it could has no asked rate; it is in the table."
             }
         },
-        beyond: variable == Variable::Rate && best.is_some_and(|b| asked > 4.0 * b.received_bps),
+        beyond: variable == Variable::Rate
+            && best(true).is_some_and(|b| asked > 4.0 * b.received_bps),
         points,
     };
     let mut push = |chart: Chart| section.figures.extend(Figure::of(chart));

@@ -36,16 +36,17 @@ impl Case<'_> {
         receiver: Option<&ReceiverFigures>,
     ) -> Option<Verdict> {
         let errors = table(&sender.local_send_errors);
-        let dropped = errors.total();
         self.note_local_errors("", &errors);
         let attempted = sender.attempted.filter(|n| *n > 0)?;
         let errno = main_failure(&errors)?;
-        if dropped < receiver.and_then(|r| r.lost).unwrap_or(0)
-            || (dropped as f64) < attempted as f64 * SHARE_THAT_COUNTS
+        let failed = errors.each().filter(|(errno, _)| !errno.is_no_room());
+        let failed = failed.fold(0, |sum: u64, (_, datagrams)| sum.saturating_add(datagrams));
+        if failed < receiver.and_then(|r| r.lost).unwrap_or(0)
+            || (failed as f64) < attempted as f64 * SHARE_THAT_COUNTS
         {
             return None;
         }
-        let name = self.sender_name;
+        let (name, dropped) = (self.sender_name, errors.total());
         let because = vec![format!(
             "the {name}'s own host dropped {dropped} of {attempted} datagrams ({}); none of them was lost on the path",
             in_words(&errors, errno)

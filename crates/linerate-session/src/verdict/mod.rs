@@ -133,6 +133,15 @@ impl<'a> Case<'a> {
         Verdict { limit, because, advice, evidence: std::mem::take(&mut self.evidence) }
     }
 
+    /// The asked rate was sent, and no receiver tells what came of it.
+    fn sent_as_asked(&mut self, sent: &str) -> Verdict {
+        let because = vec![format!(
+            "{sent} was sent as asked; how much of it arrived, the {} has not reported",
+            self.receiver_name
+        )];
+        self.verdict(Limit::Unknown, because, vec![])
+    }
+
     /// `moved` at rates that somebody chose, and without any.
     fn no_one_limit(&mut self, moved: &str) -> Verdict {
         let because = vec![format!(

@@ -64,27 +64,26 @@ impl Case<'_> {
             self.note_cpu("receiver", rx);
         }
         self.note_throttled(pair.sender.as_ref(), receiver);
-        let rate = receiver.map_or(sender.bits_per_second, |r| r.bits_per_second);
+        let (rate, came) = match receiver {
+            Some(receiver) => (receiver.bits_per_second, "arrived"),
+            None => (sender.bits_per_second, "was sent"),
+        };
         let shown = si(rate, "bit/s");
+        let arrived = format!("{shown} {came}");
         if self.asked == Asked::Mixed {
-            return Some(self.no_one_limit(&format!("{shown} arrived")));
+            return Some(self.no_one_limit(&arrived));
         }
-        if let Some(asked) = self.asked.bps()
-            && receiver.is_some()
-            && rate >= asked * 0.98
-        {
-            let because = vec![format!("{shown} arrived")];
-            return Some(self.verdict(
-                Limit::RequestedRate,
-                because,
-                vec!["leave out --rate".to_owned()],
-            ));
+        if self.asked.bps().is_some_and(|asked| rate >= asked * 0.98) {
+            let own = vec!["leave out --rate".to_owned()];
+            return Some(match receiver {
+                Some(_) => self.verdict(Limit::RequestedRate, vec![arrived], own),
+                None => self.sent_as_asked(&shown),
+            });
         }
         let held = Held {
             rwnd: tcp.rwnd_limited_ratio.unwrap_or(0.0),
             sndbuf: tcp.sndbuf_limited_ratio.unwrap_or(0.0),
         };
-        let arrived = format!("{shown} arrived");
         self.asked_window(&held, tcp.rtt_s, rate, &arrived)
             .or_else(|| self.tcp_cpu(&tx, rx.as_ref(), &arrived))
             .or_else(|| self.grown_window(&held, rx.as_ref(), &arrived))

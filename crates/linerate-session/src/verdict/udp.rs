@@ -233,13 +233,7 @@ impl Case<'_> {
             None if self.asked == Asked::Mixed => {
                 Some(self.no_one_limit(&format!("{shown} was sent")))
             }
-            Some(_) if met && receiver.is_none() && !discard => {
-                let because = vec![format!(
-                    "{shown} was sent as asked; how much of it arrived, the {} has not reported",
-                    self.receiver_name
-                )];
-                Some(self.verdict(Limit::Unknown, because, vec![]))
-            }
+            Some(_) if met && receiver.is_none() && !discard => Some(self.sent_as_asked(&shown)),
             Some(_) if met => {
                 let arrived = match receiver {
                     Some(r) => format!(" and {} of it arrived", si(r.bits_per_second, "bit/s")),

@@ -10,7 +10,7 @@ use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::lines::ExportedRun;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::report::format::csv::field;
-use linerate_report::report::input::campaign::{boot, within_a_boot};
+use linerate_report::report::input::campaign::{boot, doubts, within_a_boot};
 use linerate_report::run::json;
 use linerate_store::Reader;
 
@@ -110,11 +110,8 @@ pub fn labelled(
             };
             let boot = run.boot_id.clone().filter(|_| !within_a_boot);
             let label = run.setting.clone();
-            let record = run.record.as_deref().and_then(|text| serde_json::from_str(text).ok());
-            let record: serde_json::Value = record.unwrap_or_default();
-            let kinds = input::doubts(&record).map(str::to_owned);
-            let doubts = kinds.chain(run.doubts.iter().cloned()).collect();
-            Ok(LabelledRun { label, boot, value: figure(run, wanted)?, unit, doubts })
+            let value = figure(run, wanted)?;
+            Ok(LabelledRun { label, boot, value, unit, doubts: doubts(run) })
         })
         .collect()
 }

@@ -238,6 +238,8 @@ fn what_may_have_spoilt_a_comparison_is_told() {
     let flag = |set: usize| compared["sets"][set]["flags"][0]["text"].clone();
     assert_eq!(flag(0), "1 of 9 runs has a doubt: dut: ring.rx became 512");
     assert_eq!(flag(1), "8 of 8 runs have a doubt: host-busy");
+    let text = good(&folder, &["report", "c.db", "--format", "md"]);
+    assert!(text.contains("b: 8 of 8 runs have a doubt: host-busy."), "{text}");
     assert_eq!(compared["notes"][0], "b has 8 of the 9 runs of its design.");
     assert!(!compared.to_string().contains("reboots nothing"), "{compared:#}");
 }
