@@ -215,6 +215,10 @@ impl<'a> Run<'a> {
         'a: 'env,
     {
         loop {
+            // First what has come: to keep what came before it may have taken longer than its lease.
+            while let Ok(came) = came.try_recv() {
+                self.end((self.now_ns(), stop.seen()), came, on_event);
+            }
             self.take_late(on_event);
             self.look(stop, on_event);
             let now_ns = self.now_ns();
@@ -366,9 +370,9 @@ impl<'a> Run<'a> {
                 *slot = agent;
             }
         }
-        let held = self.book.holds(now_ns, epoch);
         let (cell, record) = match outcome {
-            _ if !held => return,
+            // It was given up. Until then its hosts are in no other test of this run.
+            _ if !self.begun.contains_key(&epoch) => return,
             Outcome::Gone(error) => {
                 // Its lease is left to end: only then is it sure that the host sends nothing any more.
                 let why = words(&error);
@@ -445,7 +449,10 @@ impl<'a> Run<'a> {
             }
         }
         self.coordinator.take(Kept::Ended { epoch, how });
-        self.reach.kept(&turn);
+        match record {
+            Some(_) => self.reach.kept(&turn),
+            None => self.reach.given_up(&turn),
+        }
         true
     }
 

@@ -12,12 +12,13 @@ use linerate_model::campaign::{Event as InStore, RunState};
 use linerate_model::fleet::FleetAnswer;
 use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::ErrorKind;
-use linerate_model::setting::{Applied, ReadBack, SettingName, SettingValue};
+use linerate_model::setting::{ReadBack, SettingName, SettingValue};
 use linerate_runner::agent::{Reply, Request};
 use linerate_store::Place;
 use linerate_testkit::peer::LONG;
 use linerate_testkit::postgres::Postgres;
 use linerate_testkit::records;
+use linerate_testkit::settings::applied;
 
 use super::*;
 
@@ -138,15 +139,6 @@ impl HostAgent for Made {
             Request::Apply { settings, .. } => {
                 let mut set = self.0.set.lock().unwrap();
                 set.entry(self.1.clone()).or_default().extend(settings.iter().cloned());
-                let applied = |asked: Setting| Applied {
-                    device: None,
-                    before: None,
-                    after: Some(asked.value.clone()),
-                    outcome: linerate_model::setting::Outcome::Set,
-                    why: None,
-                    also: vec![],
-                    asked,
-                };
                 Ok(Reply::Applied(settings.into_iter().map(applied).collect()))
             }
             Request::Read { names, .. } => {

@@ -15,7 +15,7 @@ use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_runner::signals::Stop;
 use linerate_store::outbox::Outbox;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::consent::{Consent, permitted, policy, reach, refused};
 use super::diary::Diary;
@@ -29,6 +29,9 @@ use super::work::{self, Said};
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// What a server needs to begin, and a test to end.
 const SOON: Duration = Duration::from_secs(10);
+
+/// When a test is to begin a result that is on its way has so long to arrive: both hosts have twice as long to be ready.
+const HUSH: Duration = Duration::from_secs(5);
 
 /// A lease that is lower by so many is of another stream: it is their first number in milliseconds, and this is a quarter of an
 /// hour, in which no agent is granted as many.
@@ -122,18 +125,19 @@ impl Duty {
                 Some(said) = self.said.recv() => self.hear(said)?,
                 order = orders.next() => {
                     let Some((order, asker)) = order else { return Err(gone()) };
-                    let answer = self.obey(order).await;
+                    let begins = matches!(order, Order::Prepare(_)) && self.slot.is_none();
+                    let ready = !begins || ended(&mut courier, HUSH, |sent| self.sent(sent)).await?;
+                    let answer = match ready {
+                        true => self.obey(order).await,
+                        false => Answer::Failed(Box::new(still_sends())),
+                    };
                     self.broker.answer(asker, &answer).await?;
                 }
                 turn = confirmations.next() => {
                     let Some(turn) = turn else { return Err(gone()) };
                     self.mail.forget(&turn)?;
                 }
-                Some(sent) = courier.join_next() => {
-                    if let Ok((turn, sent)) = sent {
-                        self.mail.note(&turn, sent, self.clock.elapsed())?;
-                    }
-                }
+                Some(sent) = courier.join_next() => self.sent(sent)?,
                 Some(reported) = reporter.join_next() => {
                     if let Ok((id, taken)) = reported {
                         self.diary.sent(&id, taken, self.clock.elapsed());
@@ -157,6 +161,12 @@ impl Duty {
         self.diary.note(FleetEvent::Went);
         self.diary.finish(&self.broker).await;
         Ok(())
+    }
+
+    /// What became of a result that was sent.
+    fn sent(&mut self, sent: Result<(String, Sent), JoinError>) -> Result<(), ErrorRecord> {
+        let Ok((turn, sent)) = sent else { return Ok(()) };
+        self.mail.note(&turn, sent, self.clock.elapsed())
     }
 
     /// No test may be under way, and somebody hears it: what is said without a connection would pile up in memory.
@@ -442,6 +452,26 @@ impl Duty {
     }
 }
 
+/// Waits for the end of all these tasks, for so long, and hands over what they say. Says whether all have ended.
+async fn ended<T: 'static>(
+    tasks: &mut JoinSet<T>,
+    limit: Duration,
+    mut take: impl FnMut(Result<T, JoinError>) -> Result<(), ErrorRecord>,
+) -> Result<bool, ErrorRecord> {
+    let all = async {
+        while let Some(task) = tasks.join_next().await {
+            take(task)?;
+        }
+        Ok::<_, ErrorRecord>(true)
+    };
+    tokio::time::timeout(limit, all).await.unwrap_or(Ok(false))
+}
+
+fn still_sends() -> ErrorRecord {
+    let why = "a result of before is still on its way to the broker, and would be beside the test";
+    refused(ErrorKind::Busy, why, "later")
+}
+
 /// Why a lease is not obeyed, and what to do about it.
 fn late(epoch: u64, highest: Epoch) -> (String, &'static str) {
     let why = format!("lease {epoch} is not later than all before, which came to {}", highest.0);
@@ -471,5 +501,21 @@ mod tests {
         assert!(hint.starts_with("what was sent before"), "{hint}");
         assert!(late(7, Epoch(1_764_000_000_007)).1.contains("the clock was wrong"));
         assert!(late(9, Epoch(7)).1.starts_with("what was sent before"));
+    }
+
+    #[tokio::test]
+    async fn a_result_that_is_still_on_its_way_is_told_from_one_that_has_left() {
+        let mut courier = JoinSet::new();
+        let mut left = Vec::new();
+        let mut take = |turn: Result<&'static str, JoinError>| {
+            left.push(turn.unwrap());
+            Ok(())
+        };
+        courier.spawn(async { "run.0.1" });
+        let hangs = Duration::from_secs(60);
+        assert!(ended(&mut courier, hangs, &mut take).await.unwrap());
+        courier.spawn(std::future::pending::<&'static str>());
+        assert!(!ended(&mut courier, Duration::ZERO, &mut take).await.unwrap());
+        assert_eq!((left, courier.len()), (vec!["run.0.1"], 1), "it goes on");
     }
 }

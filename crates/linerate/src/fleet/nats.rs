@@ -3,7 +3,7 @@
 
 mod agent;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
@@ -45,10 +45,12 @@ const MOST_WAITING: usize = 64;
 struct Results {
     /// Nobody has kept these yet: by turn and agent, since an agent can call its results as it likes.
     arrived: BTreeMap<(String, String), Arrived>,
-    /// Turns whose result is wanted no more: if one comes again, only that is said.
-    kept: BTreeSet<String>,
+    /// Turns whose result is wanted no more, and whether none had come: if one comes, only that is said.
+    kept: BTreeMap<String, bool>,
     /// Nor is that of any slot below this: those are deleted.
     below: u64,
+    /// Results that came after their tests were given up.
+    late: usize,
     /// So many things are being said to the broker now.
     speaking: usize,
 }
@@ -57,7 +59,14 @@ impl Results {
     /// Whether the result of a turn is wanted no more.
     fn is_over(&self, turn: &str) -> bool {
         let slot = turn.rsplit('.').nth(1).and_then(|slot| slot.parse::<u64>().ok());
-        self.kept.contains(turn) || slot.is_some_and(|slot| slot < self.below)
+        self.kept.contains_key(turn) || slot.is_some_and(|slot| slot < self.below)
+    }
+
+    /// The same of one that has come.
+    fn comes_late(&mut self, turn: &str) -> bool {
+        let first = self.kept.get_mut(turn).is_some_and(std::mem::take);
+        self.late = self.late.saturating_add(usize::from(first));
+        self.is_over(turn)
     }
 }
 
@@ -121,17 +130,32 @@ impl Nats {
     }
 
     /// The run is over: waits until what was said of its results is said, as far as the broker is there. Of a run that is
-    /// `complete` nobody wants what else has come; says how much that is.
+    /// `complete` nobody wants what else has come. Says how much was not wanted.
     pub fn end(&self, complete: bool) -> usize {
         let left = match complete {
             true => std::mem::take(&mut self.0.lock().arrived),
             false => BTreeMap::new(),
         };
-        let count = left.len();
+        let count = self.0.lock().late.saturating_add(left.len());
         Agents::confirm(&self.0, left.into_values().collect());
         let busy = |results: &mut Results| results.speaking > 0;
         let _ = self.0.news.wait_timeout_while(self.0.lock(), PATIENCE, busy);
         count
+    }
+
+    /// What comes of a turn is wanted no more.
+    fn over(&self, turn: &str, given_up: bool) {
+        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
+        let arrived: Vec<Arrived> = {
+            let mut results = self.0.lock();
+            let arrived = results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived);
+            let arrived: Vec<Arrived> = arrived.collect();
+            results.kept.insert(turn.to_owned(), given_up && arrived.is_empty());
+            arrived
+        };
+        if !arrived.is_empty() {
+            Agents::confirm(&self.0, arrived);
+        }
     }
 }
 
@@ -169,7 +193,7 @@ impl Agents {
         let kept = {
             let mut results = self.lock();
             let name = (arrived.outcome.turn.clone(), arrived.agent.clone());
-            let kept = results.is_over(&name.0);
+            let kept = results.comes_late(&name.0);
             let of_agent = results.arrived.keys().filter(|(_, agent)| *agent == name.1).count();
             if !kept && (of_agent < MOST_WAITING || results.arrived.contains_key(&name)) {
                 results.arrived.insert(name, arrived);
@@ -315,15 +339,11 @@ impl Reach for Nats {
     }
 
     fn kept(&self, turn: &str) {
-        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
-        let arrived: Vec<Arrived> = {
-            let mut results = self.0.lock();
-            results.kept.insert(turn.to_owned());
-            results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived).collect()
-        };
-        if !arrived.is_empty() {
-            Agents::confirm(&self.0, arrived);
-        }
+        self.over(turn, false);
+    }
+
+    fn given_up(&self, turn: &str) {
+        self.over(turn, true);
     }
 
     fn deleted(&self, below: u64) {
@@ -332,7 +352,7 @@ impl Reach for Nats {
             results.below = results.below.max(below);
             // What is over by its slot need not be known by its name.
             let mut kept = std::mem::take(&mut results.kept);
-            kept.retain(|turn| !results.is_over(turn));
+            kept.retain(|turn, _| !results.is_over(turn));
             results.kept = kept;
             let mut arrived = std::mem::take(&mut results.arrived);
             let over = |(turn, _): &(String, String), _: &mut Arrived| results.is_over(turn);
@@ -352,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_was_deleted_is_wanted_no_more_and_what_cannot_be_told_is() {
-        let kept = BTreeSet::from(["run.9.1".to_owned()]);
+        let kept = BTreeMap::from([("run.9.1".to_owned(), false)]);
         let results = Results { kept, below: 6, ..Results::default() };
         for (turn, is_over) in [
             ("run.5.1", true),
@@ -367,5 +387,20 @@ mod tests {
             assert_eq!(results.is_over(turn), is_over, "{turn}");
         }
         assert!(!Results::default().is_over("run.0.1"), "nothing was deleted");
+    }
+
+    #[test]
+    fn a_result_of_a_test_that_was_given_up_is_counted_once() {
+        let kept = [("run.9.1", false), ("run.9.2", true)];
+        let kept = kept.map(|(turn, given_up)| (turn.to_owned(), given_up));
+        let mut results = Results { kept: BTreeMap::from(kept), ..Results::default() };
+        for (turn, is_over, late) in [
+            ("run.9.1", true, 0),
+            ("run.9.2", true, 1),
+            ("run.9.2", true, 1),
+            ("run.9.3", false, 1),
+        ] {
+            assert_eq!((results.comes_late(turn), results.late), (is_over, late), "{turn}");
+        }
     }
 }

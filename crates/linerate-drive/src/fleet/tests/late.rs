@@ -10,6 +10,8 @@ pub(super) struct Outlasting {
     /// Slot and attempt of that test, and its client.
     of: (&'static str, &'static str),
     pub(super) kept: Mutex<BTreeSet<String>>,
+    /// Of these, turns that ended without a record.
+    given_up: Mutex<BTreeSet<String>>,
     run: Mutex<String>,
     /// Below which slot all is deleted, and what was known of that when it began.
     deleted: [AtomicU64; 2],
@@ -19,8 +21,8 @@ impl Outlasting {
     /// Of the test `.2.1` of client `a`.
     pub(super) fn of(world: &Arc<World>) -> Self {
         let (kept, run, of) = (Mutex::default(), Mutex::default(), ("2.1", "a"));
-        let deleted = Default::default();
-        Self { world: Arc::clone(world), came: records::tcp(), of, kept, run, deleted }
+        let (given_up, deleted) = (Mutex::default(), Default::default());
+        Self { world: Arc::clone(world), came: records::tcp(), of, kept, given_up, run, deleted }
     }
 
     /// With the only test of a time, from 0.
@@ -54,6 +56,11 @@ impl Reach for Outlasting {
 
     fn kept(&self, turn: &str) {
         self.kept.lock().unwrap().insert(turn.to_owned());
+    }
+
+    fn given_up(&self, turn: &str) {
+        self.given_up.lock().unwrap().insert(turn.to_owned());
+        self.kept(turn);
     }
 
     fn deleted(&self, below: u64) {
@@ -119,6 +126,54 @@ fn what_comes_after_its_host_was_lost_is_a_result_until_its_lease_is_over() {
     let reach = Outlasting { of: ("0.1", "b"), ..Outlasting::of(&world) };
     let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
     let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    assert!(document.pairs.iter().all(|pair| pair.tries == 1), "{document:?}");
+}
+
+#[test]
+fn a_test_of_which_nothing_came_before_its_lease_was_over_is_given_up() {
+    let world = Arc::new(World { b_dies: AtomicBool::new(true), ..World::default() });
+    let reach = Outlasting { of: ("none", "b"), ..Outlasting::of(&world) };
+    let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    let (given_up, kept) = (reach.given_up.lock().unwrap(), reach.kept.lock().unwrap());
+    assert!(given_up.contains(&format!("{}.0.1", document.id)), "{given_up:?}");
+    let measured = document.pairs.iter().filter(|pair| pair.value.is_some()).count();
+    assert_eq!(kept.len(), given_up.len() + measured, "{document:?}");
+}
+
+#[test]
+fn what_came_is_a_result_however_long_it_takes_to_keep_what_came_before_it() {
+    let world = Arc::<World>::default();
+    // Both are of one round.
+    let pairs = vec![Pair { from: 0, to: 1 }, Pair { from: 2, to: 3 }];
+    let asked = Asked { pairs, ..asked("a,b,c,d", 0) };
+    let wanted = Wanted::of(&asked).unwrap();
+    let (reach, clock, stop) = (Outlasting::of(&world), MadeClock(&world), &Stop::default());
+    let mut run = Run::new(&asked, &wanted, &clock, &reach).unwrap();
+    let ((done, from_hosts), (both, came)) = (channel::<Came>(), channel::<Came>());
+    let sent = &AtomicBool::new(false);
+    let mut on_event = |event: &Event<'_>| {
+        if matches!(event, Event::Ended { .. }) {
+            let begun = std::time::Instant::now();
+            while !sent.load(Ordering::SeqCst) {
+                assert!(begun.elapsed() < LONG, "the other does not come");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // Longer than a lease.
+            world.pass(600);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let all: Vec<Came> = (0..2).map(|_| from_hosts.recv_timeout(LONG).unwrap()).collect();
+            all.into_iter().for_each(|one| both.send(one).unwrap());
+            sent.store(true, Ordering::SeqCst);
+        });
+        run.begin(0, &mut on_event);
+        run.measure_all(scope, (&done, &came), stop, &mut on_event);
+    });
+    let document = run.results.document(&run.head, false);
     assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
     assert!(document.pairs.iter().all(|pair| pair.tries == 1), "{document:?}");
 }
