@@ -13,11 +13,11 @@ use linerate_drive::campaign::{self, Ended, Read};
 use linerate_drive::search::Search;
 use linerate_drive::sweep::{Course, Swept};
 use linerate_drive::tune;
-use linerate_model::record::{ErrorRecord, Status};
+use linerate_model::record::{DoubtKind, ErrorRecord, Status};
 use linerate_model::search::SearchDocument;
 use linerate_model::tune::{Purpose, Reason, TuneDocument, TuneTrial};
 use linerate_store::Reader;
-use world::{Folder, World, error};
+use world::{Fate, Folder, World, error};
 
 /// Of the steps of an experiment one in so many is that at which it is stopped; at length, each.
 fn stride() -> usize {
@@ -129,6 +129,70 @@ fn a_tuning_that_is_stopped_anywhere_goes_on_to_the_same_end() {
     }
     assert!(went_on > expected.trials.len() / stride() / 2, "{went_on}");
     assert!(stride() > 1 || went_on == expected.trials.len(), "{went_on}");
+}
+
+const TUNE_UDP: &str = "tune udp hydra2 --rate 400M -l 1000 --factor size=1400 --seed 1";
+
+#[test]
+fn a_tuning_has_the_same_answer_where_its_link_was_lost_meanwhile() {
+    let calm = World::default();
+    let expected = tune(&calm, TUNE_UDP).unwrap();
+    assert!(expected.recommended && expected.pairs > 0, "{expected:?}");
+    let mut confirming = 0;
+    // The first test is the look.
+    for test in 2..=calm.tests() {
+        let doubt = Some((test, DoubtKind::LinkLost));
+        let world = World::default().fated(Fate { doubt, doubt_stays: 1, ..Fate::default() });
+        let document = tune(&world, TUNE_UDP).unwrap();
+        let void: Vec<&TuneTrial> = document.trials.iter().filter(|trial| trial.void).collect();
+        assert_eq!((void.len(), void[0].failed.as_deref()), (1, Some("made up: link-lost")));
+        confirming += u32::from(void[0].purpose == Purpose::Confirm);
+        let answer = |document: &TuneDocument| {
+            let of = (document.recommended, document.pairs, document.best_command.clone());
+            (of, document.gain_percent, document.because[..2].to_vec(), document.factors.clone())
+        };
+        assert_eq!(answer(&document), answer(&expected), "test {test}");
+        let said = format!("1 of {} trials went unmeasured", document.trials.len());
+        assert!(document.because[2].starts_with(&said), "{:?}", document.because);
+        assert_eq!((document.because.len(), expected.because.len()), (3, 2));
+    }
+    assert!(confirming > 8, "{confirming}");
+}
+
+#[test]
+fn a_tuning_whose_link_stays_lost_ends_with_the_reason_and_goes_on_later() {
+    let calm = World::default();
+    let expected = tune(&calm, TUNE_UDP).unwrap();
+    for test in (2..=calm.tests()).step_by(stride()) {
+        let folder = Folder::new("tune-void");
+        let file = folder.file("tune.json");
+        let doubt = Some((test, DoubtKind::LinkLost));
+        let world = World::default().fated(Fate { doubt, for_ever: true, ..Fate::default() });
+        let line = format!("{TUNE_UDP} --save {}", file.display());
+        let cut = tune(&world, &line).unwrap();
+        let error = cut.error.unwrap();
+        let ended = (cut.status, cut.reason, error.kind.name());
+        assert_eq!(ended, (Status::Partial, Reason::Stopped, "unable"), "test {test}");
+        assert!(error.why.ends_with("setting's doing: made up: link-lost"), "{error:?}");
+        assert!(error.hints[0].starts_with("the cable"), "{error:?}");
+        assert!(error.hints[1].starts_with("linerate tune --resume"), "{error:?}");
+        assert!(!cut.recommended && cut.factors[0].levels[1].left_out.is_none(), "test {test}");
+        // Each was made twice.
+        let void = cut.trials.iter().filter(|trial| trial.void).count() as u32;
+        assert_eq!((void, world.tests()), (5, test - 1 + 2 * 5), "test {test}");
+        let line = format!("tune --resume {}", file.display());
+        let document = tune(&World::default(), &line).unwrap();
+        assert_eq!(course(&document), course(&expected), "test {test}");
+        assert_eq!(document.status, Status::Complete, "test {test}");
+        assert_eq!(document.because, expected.because, "test {test}");
+    }
+    // A search of each is given up after three tests of its first load.
+    let doubt = Some((2, DoubtKind::Stopped));
+    let world = World::default().fated(Fate { doubt, for_ever: true, ..Fate::default() });
+    let line = format!("{TUNE_UDP} --objective rate,loss=1%");
+    let error = tune(&world, &line).unwrap().error.unwrap();
+    assert!(error.why.contains("made up: stopped"), "{error:?}");
+    assert_eq!((error.hints[0].as_str(), world.tests()), ("repeat the test", 1 + 3 * 5));
 }
 
 #[test]

@@ -173,6 +173,10 @@ pub struct TuneTrial {
     /// Where it is known which levels are why, whatever the others are: of each such factor the number of its level. Empty
     /// where this combination alone is.
     pub at_fault: Option<BTreeMap<String, u64>>,
+    /// There is no figure because something cut into the test, twice in a row, that is not the setting's doing: this trial
+    /// says nothing of it, and its whole block counts for nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub void: bool,
     /// Share of the datagrams that did not arrive, where what arrives is judged by its delay.
     pub lost_ratio: Option<f64>,
     /// Doubts of its runs.

@@ -12,6 +12,8 @@ use crate::style::{Paint, Tone};
 
 /// Columns of the first words of each line.
 const LABEL: usize = 9;
+/// In place of the figure of a trial that says nothing of its setting.
+pub(crate) const VOID: &str = "void";
 
 /// A trial that is over: its number from 1, what it was of, and the unit of its figure.
 type Trial<'a> = (&'a TuneTrial, usize, &'a str, &'a str);
@@ -21,9 +23,9 @@ type Column = rows::Column<fn(&Trial<'_>) -> Cell>;
 const COLUMNS: &[Column] = &[
     column("", "trial", 5, 0, |t| Cell::plain(t.1.to_string())),
     text_column("for", 7, 1, |t| Cell::plain(t.0.purpose.name())),
-    column("", "figure", 17, 0, |t| match (t.0.value, &t.0.failed) {
-        (Some(value), _) => Cell::plain(number::measured(value, Some(t.3))),
-        (None, _) => Cell { text: "none".to_owned(), tone: Tone::Warn },
+    column("", "figure", 17, 0, |t| match t.0.value {
+        Some(value) => Cell::plain(number::measured(value, Some(t.3))),
+        None => Cell { text: if t.0.void { VOID } else { "none" }.to_owned(), tone: Tone::Warn },
     }),
     text_column("setting", 12, 0, |t| match &t.0.failed {
         Some(why) => {

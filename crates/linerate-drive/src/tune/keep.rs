@@ -17,6 +17,8 @@ const RESUMED: Resumed = Resumed {
     hint: "it is the JSON of `linerate tune`: the file of --save, or what --json printed",
 };
 
+const ENDED: &str = "the tuning was ended early";
+
 /// A file that holds no tuning to go on with.
 pub(super) fn unusable(path: &Path, why: &str) -> ErrorRecord {
     RESUMED.unusable(path, why)
@@ -58,6 +60,16 @@ pub(super) fn same_levels(
     Err(unusable(path, &why).hint("begin anew, with each level named: --factor NAME=LEVEL,LEVEL"))
 }
 
+/// After how many of its trials it goes on.
+pub(super) fn goes_on(all: usize, whole: usize) -> String {
+    match all.saturating_sub(whole) {
+        0 => format!("it goes on after {whole} trials"),
+        cut => format!(
+            "it goes on after {whole} trials; {cut} of a block that was not whole are made anew"
+        ),
+    }
+}
+
 /// A trial as the controller takes it; nothing where it is of none of these factors.
 pub(super) fn made(factors: &[TuneFactor], trial: &TuneTrial) -> Option<Made> {
     let number = |name: &String| factors.iter().position(|factor| factor.name == *name);
@@ -75,7 +87,8 @@ pub(super) fn made(factors: &[TuneFactor], trial: &TuneTrial) -> Option<Made> {
         Some(levels) => Some(placed(levels)?),
         None => None,
     };
-    let measured = Measured { value: trial.value, at_fault, took_s: trial.took_s };
+    let (value, void, took_s) = (trial.value, trial.void, trial.took_s);
+    let measured = Measured { value, at_fault, void, took_s };
     Some(Made { combination, purpose: trial.purpose, measured })
 }
 
@@ -89,6 +102,22 @@ pub(super) fn unfinished() -> ErrorRecord {
     )
 }
 
+/// What was asked of it by whoever runs it.
+pub(super) fn interrupted() -> ErrorRecord {
+    ErrorRecord::new(ErrorKind::Interrupted, ENDED, "Ctrl-C or SIGTERM", &[])
+}
+
+/// That its trials were cut into again and again, and the last by what.
+pub(super) fn cut_short(trials: &[TuneTrial]) -> ErrorRecord {
+    let last = trials.iter().rfind(|trial| trial.void);
+    let by = last.and_then(|trial| trial.failed.as_deref()).unwrap_or_default();
+    let doubts = last.map(|trial| trial.doubts.as_slice()).unwrap_or_default();
+    let advice = doubts.iter().rfind(|doubt| by.contains(&doubt.text)).map(|d| d.kind.advice());
+    let hints: Vec<&str> = advice.into_iter().collect();
+    let why = format!("trial after trial was cut into by what is no setting's doing: {by}");
+    ErrorRecord::new(ErrorKind::Unable, ENDED, why, &hints)
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_model::tune::Purpose;
@@ -100,22 +129,30 @@ mod tests {
     fn a_trial_of_a_file_is_the_one_that_was_made() {
         let factor = |name: &str| json!({ "name": name, "best": 0, "levels": [] });
         let factors: Vec<TuneFactor> = from_value(json!([factor("a"), factor("b")])).unwrap();
-        let trial = |at_fault| {
-            let trial = json!({
+        let row = |at_fault| {
+            json!({
                 "purpose": "refine", "levels": { "b": 2 }, "took_s": 0.5, "runs": [], "failed": "why",
                 "at_fault": at_fault,
-            });
-            made(&factors, &from_value(trial).unwrap())
+            })
         };
+        let trial = |at_fault| made(&factors, &from_value(row(at_fault)).unwrap());
         let expected = |at_fault| Made {
             combination: Combination(vec![0, 2]),
             purpose: Purpose::Refine,
-            measured: Measured { value: None, at_fault, took_s: 0.5 },
+            measured: Measured { at_fault, took_s: 0.5, ..Measured::default() },
         };
         assert_eq!(trial(json!({ "b": 2 })), Some(expected(Some(vec![(1, 2)]))));
         // The combination alone, and nobody knows what.
         assert_eq!(trial(json!({})), Some(expected(Some(Vec::new()))));
         assert_eq!(trial(json!(null)), Some(expected(None)));
         assert_eq!(trial(json!({ "c": 1 })), None);
+        let mut void = row(json!(null));
+        void["void"] = true.into();
+        let read: TuneTrial = from_value(void).unwrap();
+        assert!(made(&factors, &read).unwrap().measured.void);
+        // In the file of an earlier release it is not there, and nothing but a void trial has it.
+        assert_eq!(serde_json::to_value(&read).unwrap()["void"], json!(true));
+        let old: TuneTrial = from_value(row(json!(null))).unwrap();
+        assert_eq!(serde_json::to_value(&old).unwrap().get("void"), None);
     }
 }

@@ -2,9 +2,9 @@
 
 use linerate_analysis::metric::{Better, Metric};
 use linerate_experiment::search::goal::Goal;
-use linerate_experiment::search::{Next, Search, Settings};
+use linerate_experiment::search::{INVALID_CAP, Next, Search, Settings};
 use linerate_model::plan::{Direction, EngineChoice, Traffic, Way};
-use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, RunRecord, Status};
+use linerate_model::record::{Doubt, DoubtKind, ErrorKind, ErrorRecord, RunRecord, Status};
 use linerate_model::search::GoalRecord;
 use linerate_model::setting::Setting;
 use linerate_model::units::{BitRate, Nanos};
@@ -35,6 +35,8 @@ pub(super) struct Seen {
     pub lost: Option<f64>,
     /// Why there is no figure.
     pub failed: Option<String>,
+    /// What cut into its runs, where that is why.
+    pub cut: Option<DoubtKind>,
     /// The setting of this host that was refused, so that nothing ran.
     pub refused: Option<Setting>,
 }
@@ -95,7 +97,9 @@ impl Measure {
         // What contradicts itself is repeated once, and so is what was no whole test.
         for _ in 0..2 {
             let (record, _) = trial::whole(env, request)?;
-            seen.failed = trial::voids(&record).map(|doubt| doubt.text.clone());
+            let cut = trial::voids(&record);
+            seen.failed = cut.map(|doubt| doubt.text.clone());
+            seen.cut = cut.map(|doubt| doubt.kind.clone());
             let is_valid = record.status == Status::Complete && seen.failed.is_none();
             seen.value = self.metric.of(&record).filter(|_| is_valid);
             seen.lost = self.lost(&record).filter(|_| is_valid);
@@ -142,8 +146,15 @@ impl Measure {
         let settings =
             Settings { way, min, max, goals: vec![goal], ci: None, shape: false, max_time: None };
         let mut search = Search::new(settings);
+        let (mut in_a_row, mut cut) = (0, None);
         while let Next::Run { trial, .. } = search.next() {
             let (record, outcome) = trial::run(env, request, &trial, Variation::default())?;
+            let doubt = trial::voids(&record);
+            in_a_row = doubt.map_or(0, |_| in_a_row + 1);
+            // So many, and the search gives a load up.
+            if let Some(doubt) = doubt.filter(|_| in_a_row >= INVALID_CAP) {
+                cut = Some(doubt.kind.clone());
+            }
             seen.keep(record);
             search.take(outcome);
         }
@@ -158,6 +169,7 @@ impl Measure {
                 let why = goal.and_then(|goal| goal.irregular);
                 let why = why.unwrap_or_else(|| "it did not settle".to_owned());
                 seen.failed = Some(format!("its search has no figure: {why}"));
+                seen.cut = cut;
             }
         }
         Ok(())
@@ -165,6 +177,14 @@ impl Measure {
 }
 
 impl Seen {
+    /// Whether what cut into its runs is not the doing of these levels. To change a setting of an interface may take its
+    /// link.
+    pub fn is_void(&self, levels: &[&Level]) -> bool {
+        let mut settings = levels.iter().filter_map(|level| level.setting());
+        let takes_link = settings.any(|setting| setting.name.of_device());
+        self.cut.as_ref().is_some_and(|cut| *cut != DoubtKind::LinkLost || !takes_link)
+    }
+
     fn keep(&mut self, record: RunRecord) {
         self.runs.push(record.id.clone());
         self.doubts.extend(record.doubts.iter().cloned());
@@ -236,7 +256,8 @@ pub(super) fn not_had(level: &Level, record: &RunRecord, fits: Option<u32>) -> O
 #[cfg(test)]
 mod tests {
     use linerate_model::plan::{TcpPlan, TestPlan};
-    use linerate_model::record::{DoubtKind, WindowGranted};
+    use linerate_model::record::WindowGranted;
+    use linerate_model::setting::SettingValue;
     use linerate_runner::client::Target;
     use linerate_runner::signals::Stop;
     use linerate_session::observer::Observer;
@@ -276,8 +297,23 @@ mod tests {
             let request = Request::new(Target::Local, plan);
             let seen = measure("received_bps").run(&mut env, &request).unwrap();
             assert_eq!((seen.runs.len(), seen.failed.as_deref()), (runs, failed));
+            assert_eq!(seen.cut, failed.map(|_| DoubtKind::LinkLost));
             assert_eq!(seen.value.is_some(), failed.is_none(), "{:?}", seen.value);
         }
+    }
+
+    #[test]
+    fn a_link_that_a_setting_may_have_taken_is_held_against_it() {
+        let level = |name: &str, value| Level::Setting(Setting::new(name, value).unwrap());
+        let ring = level("ring.rx", SettingValue::Number(512));
+        let memory = level("sysctl.net.core.rmem_max", SettingValue::Number(4_194_304));
+        let void = |cut, levels: &[&Level]| Seen { cut, ..Seen::default() }.is_void(levels);
+        for (level, lost) in [(&ring, false), (&memory, true), (&Level::Streams(2), true)] {
+            assert_eq!(void(Some(DoubtKind::LinkLost), &[level]), lost, "{level:?}");
+            assert!(void(Some(DoubtKind::Stopped), &[level]), "{level:?}");
+            assert!(!void(None, &[level]), "{level:?}");
+        }
+        assert!(!void(Some(DoubtKind::LinkLost), &[&memory, &ring]));
     }
 
     #[test]

@@ -15,9 +15,7 @@ use linerate_ask::{preset, usage};
 use linerate_experiment::doubts;
 use linerate_experiment::tune::space::Combination;
 use linerate_experiment::tune::{Made, Measured, Settings, Tune};
-use linerate_model::record::{
-    ErrorKind, ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status,
-};
+use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::setting::Setting;
 use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneFactor, TuneTrial};
 use linerate_runner::agent::DeviceChoice;
@@ -78,6 +76,8 @@ struct Fault {
     why: String,
     /// The levels that are why, by factor, where that is known.
     levels: Option<Vec<(usize, usize)>>,
+    /// It is not the combination's doing.
+    void: bool,
 }
 
 impl Course {
@@ -192,7 +192,7 @@ impl Course {
         while let Some((combination, purpose)) = tune.next() {
             let (combination, purpose) = (combination.clone(), purpose);
             let done = match env.stop.seen() {
-                true => Err(interrupted()),
+                true => Err(keep::interrupted()),
                 false => self.trial(env, &mut tune, &combination, purpose, &mut hand),
             };
             let spent = env.clock.elapsed().saturating_sub(begun);
@@ -207,6 +207,8 @@ impl Course {
         }
         let left = hand.put_back();
         trouble = trouble.or_else(|| not_back(&left));
+        let trials = &self.document.trials;
+        trouble = trouble.or_else(|| tune.is_cut_short().then(|| keep::cut_short(trials)));
         self.document.left = left;
         let spent = env.clock.elapsed().saturating_sub(begun);
         self.document.seconds = before_s + spent.as_secs_f64();
@@ -250,13 +252,7 @@ impl Course {
         let settings = Settings { trial_s: 0.0, ..settings };
         let (tune, whole) =
             Tune::replay(&levels, &settings, &made).map_err(|found| other(found.trial))?;
-        let note = match all.saturating_sub(whole) {
-            0 => format!("it goes on after {whole} trials"),
-            cut => format!(
-                "it goes on after {whole} trials; {cut} of a block that was not whole are made anew"
-            ),
-        };
-        env.watcher.tune(&Event::Note(&note));
+        env.watcher.tune(&Event::Note(&keep::goes_on(all, whole)));
         trials.truncate(whole);
         let defaults = trials.iter().filter(|trial| trial.levels.is_empty());
         self.lost.extend(defaults.filter_map(|trial| trial.lost_ratio));
@@ -358,6 +354,7 @@ impl Course {
             self.document.factors.iter().zip(&combination.0).filter(|(_, level)| **level > 0);
         let levels = levels.map(|(factor, level)| (factor.name.clone(), *level as u64)).collect();
         let fault = self.fault(combination, &seen);
+        let void = fault.as_ref().is_some_and(|fault| fault.void);
         let value = seen.value.filter(|_| fault.is_none());
         if combination.changed().is_empty() {
             self.lost.extend(seen.lost);
@@ -377,10 +374,11 @@ impl Course {
             runs,
             failed,
             at_fault,
+            void,
             lost_ratio,
             doubts,
         });
-        tune.take(Measured { value, at_fault: blamed, took_s });
+        tune.take(Measured { value, at_fault: blamed, void, took_s });
         self.note_left_out(tune);
         env.watcher.tune(&Event::Ended(&self.document, &what));
         Ok(())
@@ -393,23 +391,27 @@ impl Course {
         if let Some(refused) = &seen.refused {
             let of_it = levels.filter(|(_, level)| level.setting() == Some(refused));
             let levels = Some(of_it.map(|(at, _)| at).collect());
-            return Some(Fault { why: seen.failed.clone().unwrap_or_default(), levels });
+            let why = seen.failed.clone().unwrap_or_default();
+            return Some(Fault { why, levels, void: false });
         }
         let record = seen.record.as_ref();
         let not_had: Vec<((usize, usize), NotHad)> = levels
             .filter_map(|(at, level)| Some((at, not_had(level, record?, self.fits)?)))
             .collect();
         if not_had.is_empty() {
-            let failed = seen.failed.clone().map(|why| Fault { why, levels: None });
+            let void = seen.is_void(&self.levels(combination));
+            let failed = seen.failed.clone().map(|why| Fault { why, levels: None, void });
             // Other levels beside it may keep the loss down.
             let changed = !combination.changed().is_empty();
             let lossy = seen.lost.filter(|_| changed).and_then(|lost| loses_more(lost, &self.lost));
-            return failed.or(lossy.map(|why| Fault { why, levels: Some(Vec::new()) }));
+            let levels = Some(Vec::new());
+            return failed.or(lossy.map(|why| Fault { why, levels, void: false }));
         }
         let why: Vec<&str> = not_had.iter().map(|(_, found)| found.why.as_str()).collect();
         let why = why.join("; ");
         let always = not_had.iter().filter(|(_, found)| found.always);
-        Some(Fault { why, levels: Some(always.map(|(at, _)| *at).collect()) })
+        let levels = Some(always.map(|(at, _)| *at).collect());
+        Some(Fault { why, levels, void: false })
     }
 
     /// Says of the levels that the controller gave up why: by the last test that failed with no other of these.
@@ -427,7 +429,8 @@ impl Course {
             let number_there = Some(*number as u64);
             let with_it: Vec<&TuneTrial> = trials
                 .iter()
-                .filter(|t| t.failed.is_some() && t.levels.get(&row.name).copied() == number_there)
+                .filter(|t| t.failed.is_some() && !t.void)
+                .filter(|t| t.levels.get(&row.name).copied() == number_there)
                 .collect();
             let is_gone = |(f, l): &(&String, &u64)| gone.contains(&((*f).clone(), **l));
             let alone = |t: &&&TuneTrial| t.levels.iter().filter(is_gone).count() == 1;
@@ -574,8 +577,4 @@ fn blank(asked: &TuneAsked) -> TuneDocument {
         status: Status::Complete,
         error: None,
     }
-}
-
-fn interrupted() -> ErrorRecord {
-    ErrorRecord::new(ErrorKind::Interrupted, "the tuning was ended early", "Ctrl-C or SIGTERM", &[])
 }

@@ -67,7 +67,17 @@ pub(super) fn because(document: &TuneDocument, candidate: &str, missed: usize) -
         Reason::NothingToVary => "no factor has a level beside the default".to_owned(),
         Reason::Stopped => "it was ended early".to_owned(),
     };
-    vec![answer, end]
+    let void = document.trials.iter().filter(|trial| trial.void);
+    let unmeasured = void.clone().next_back().map(|last| {
+        format!(
+            "{} of {} trials went unmeasured, as something cut into them that is no setting's doing: {}; their blocks count \
+             neither for nor against one",
+            void.count(),
+            document.trials.len(),
+            last.failed.as_deref().unwrap_or_default()
+        )
+    });
+    [answer, end].into_iter().chain(unmeasured).collect()
 }
 
 /// The options of the test that are these levels, each once.

@@ -14,8 +14,7 @@ use linerate_model::record::{
     Doubt, DoubtKind, ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status,
 };
 use linerate_model::setting::{
-    Applied, Outcome, ReadBack, Restoration, RestoreOutcome, RestoredKnob, Setting, SettingName,
-    SettingValue,
+    ReadBack, Restoration, RestoreOutcome, RestoredKnob, SettingName, SettingValue,
 };
 use linerate_model::units::Rate;
 use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
@@ -24,6 +23,7 @@ use linerate_runner::signals::Stop;
 
 use linerate_session::observer::Observer;
 use linerate_testkit::records;
+use linerate_testkit::settings::applied;
 
 /// What the path carries, bit/s.
 const CAPACITY_BPS: u64 = 100_000_000;
@@ -62,6 +62,8 @@ pub struct Fate {
     pub helper_lost: Option<u32>,
     /// The test of this number has a doubt.
     pub doubt: Option<(u32, DoubtKind)>,
+    /// So many tests after it have it too.
+    pub doubt_stays: u32,
     /// What goes wrong at one number does so at all after it.
     pub for_ever: bool,
     /// What becomes of all that is to be put back.
@@ -208,7 +210,7 @@ impl World {
             let boots = state.machines.get("dut").map_or(0, |machine| machine.boots);
             state.boots_at_tests.push(boots);
             if let Some((test, kind)) = &state.fate.doubt
-                && state.is_due(*test, state.tests)
+                && (0..=state.fate.doubt_stays).any(|more| state.is_due(test + more, state.tests))
             {
                 record.doubts.push(Doubt::new(kind.clone(), format!("made up: {kind}")));
             }
@@ -451,18 +453,6 @@ impl HostAgent for Agent {
                 _ => Reply::Done,
             })
         })
-    }
-}
-
-fn applied(asked: Setting) -> Applied {
-    Applied {
-        device: None,
-        before: None,
-        after: Some(asked.value.clone()),
-        outcome: Outcome::Set,
-        why: None,
-        also: Vec::new(),
-        asked,
     }
 }
 

@@ -87,7 +87,7 @@ pub enum Ending {
 }
 
 /// A trial that says nothing is made again so many times in all.
-const INVALID_CAP: usize = 3;
+pub const INVALID_CAP: usize = 3;
 /// The least load is out of the sender's reach when it sends less than this share of it.
 const SENT: f64 = 0.99;
 /// Trials that the fit of one goal may take.

@@ -50,6 +50,8 @@ const KEPT_PAIRS: usize = 8;
 const LARGEST_BLOCK: usize = 5;
 /// So many blocks in a row without a figure of what all are compared with, or of the default, end it.
 const MOST_UNMEASURED: u32 = 3;
+/// So many blocks in a row that were cut into end it: more tests would be as well.
+const MOST_CUT: u32 = 5;
 /// A combination that gave no figure so often in a row is tried no more.
 const MOST_FAILED: u32 = 2;
 /// A level is left out that alone can be why so many combinations gave no figure, or as many trials of it alone.
@@ -78,6 +80,8 @@ pub struct Measured {
     /// Where it is known why there is none: the levels, by factor, that cannot be had whatever the others are.
     /// `Some` of none blames the combination alone. Where it is not known, further trials tell.
     pub at_fault: Option<Vec<(usize, usize)>>,
+    /// There is none because something cut into the trial that is not its combination's doing: it says nothing of it.
+    pub void: bool,
     /// Wall time, seconds.
     pub took_s: f64,
 }
@@ -140,6 +144,8 @@ pub struct Tune {
     /// Of the trials that gave a figure: how many, and their seconds.
     measured: (u32, f64),
     unmeasured: u32,
+    /// Blocks in a row that were cut into.
+    cut: u32,
     moves: u32,
     reason: Reason,
     /// The race around the last leader of the search, and the scatter that was known at its end.
@@ -170,6 +176,7 @@ impl Tune {
             spent_s: 0.0,
             measured: (0, 0.0),
             unmeasured: 0,
+            cut: 0,
             moves: 0,
             reason: Reason::Settled,
             around: None,
@@ -215,6 +222,11 @@ impl Tune {
         }
     }
 
+    /// Whether it ended because its trials were cut into again and again.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut >= MOST_CUT
+    }
+
     /// What came of [`Tune::next`].
     pub fn take(&mut self, measured: Measured) {
         let Some(combination) = self.queue.pop() else { return };
@@ -231,6 +243,7 @@ impl Tune {
                     self.figures.push((combination.clone(), value));
                 }
             }
+            None if measured.void => return self.cut_into(),
             None => self.fail(&combination, measured.at_fault),
         }
         self.blame();
@@ -241,6 +254,28 @@ impl Tune {
             self.plan();
         } else if self.stage == Stage::Default && self.fit(1) == Some(0) {
             self.end(Reason::MaxTime);
+        }
+    }
+
+    /// A void trial is no evidence. Between what came before it in its block and what would come after it lies whatever
+    /// happened, so the whole block is dropped, and made anew if there is time.
+    fn cut_into(&mut self) {
+        self.queue.clear();
+        self.cut += 1;
+        let figures = self.block.drain(..).filter(|(_, score)| score.is_some()).count();
+        if matches!(self.stage, Stage::Default | Stage::Confirm(..)) {
+            self.figures.truncate(self.figures.len().saturating_sub(figures));
+        }
+        if let Stage::Confirm(number, _) = &mut self.stage {
+            *number = number.saturating_sub(1);
+        }
+        if self.is_cut_short() {
+            self.keep_around();
+            self.end(Reason::Unmeasurable);
+        } else if self.stage == Stage::Default && self.fit(1) != Some(0) {
+            self.queue = vec![self.space.default(); FIRST_RUNS];
+        } else {
+            self.plan();
         }
     }
 
@@ -305,6 +340,7 @@ impl Tune {
         if block.is_empty() {
             return;
         }
+        self.cut = 0;
         if self.stage == Stage::Default {
             let runs: Vec<f64> = block.into_iter().skip(1).filter_map(|(_, score)| score).collect();
             self.noise = Noise::of_runs(&runs);

@@ -26,7 +26,8 @@ pub struct OtherTrial {
 impl Tune {
     /// The tuning as it was after these trials, and how many of them hold. All figures are compared within their block,
     /// and between the two halves of a block that was cut lies whatever happened meanwhile: so the trials of a last block
-    /// that is not whole do not hold, and are made anew.
+    /// that is not whole do not hold, and are made anew; and so are those of the last blocks that were cut into, which ended
+    /// it if they were too many.
     ///
     /// # Errors
     /// When other trials would have been made with these levels and settings.
@@ -39,7 +40,7 @@ impl Tune {
         let mut whole = 0;
         for (trial, one) in (1..).zip(made) {
             tune.repeat(one).ok_or(OtherTrial { trial })?;
-            if tune.block.is_empty() {
+            if tune.block.is_empty() && tune.cut == 0 {
                 whole = trial;
             }
         }
@@ -78,7 +79,8 @@ mod tests {
         let at_fault = (combination.level(0) == 1).then(|| vec![(0, 1)]);
         let gain = 1.0 + 0.1 * combination.level(1) as f64;
         let value = at_fault.is_none().then(|| gain * (0.01 * chance.normal()).exp());
-        Measured { value, at_fault, took_s: if value.is_some() { 1.1 } else { 0.0 } }
+        let took_s = if value.is_some() { 1.1 } else { 0.0 };
+        Measured { value, at_fault, took_s, ..Measured::default() }
     }
 
     fn to_the_end(tune: &mut Tune, chance: &mut Random) -> Vec<Made> {
@@ -117,6 +119,57 @@ mod tests {
                 assert_eq!((again.next(), again.found().best), (None, found.best.clone()));
             }
         }
+    }
+
+    #[test]
+    fn where_trials_were_cut_into_the_same_ones_follow() {
+        let (mut whole, mut chance) = (Tune::new(LEVELS.to_vec(), SETTINGS), Random::new(9));
+        let (mut made, mut boundaries) = (Vec::new(), vec![0]);
+        while let Some((combination, purpose)) = whole.next() {
+            let combination = combination.clone();
+            let mut measured = measured(&combination, &mut chance);
+            // Each thirteenth, and the two after it.
+            if made.len() % 13 > 9 {
+                let void = measured.at_fault.is_none();
+                measured = Measured { value: None, void, ..measured };
+            }
+            whole.take(measured.clone());
+            made.push(Made { combination, purpose, measured });
+            if whole.block.is_empty() && whole.cut == 0 {
+                boundaries.push(made.len());
+            }
+            assert!(made.len() < 2_000, "no end");
+        }
+        assert!(made.iter().filter(|made| made.measured.void).count() > 5);
+        for cut in 0..=made.len() {
+            let (mut tune, kept) = Tune::replay(&LEVELS, &SETTINGS, &made[..cut]).unwrap();
+            // Of what was cut into nothing is kept before a block is whole again.
+            assert_eq!(Some(&kept), boundaries.iter().rfind(|at| **at <= cut));
+            for one in &made[kept..] {
+                tune.repeat(one).unwrap();
+            }
+            assert_eq!((tune.next(), tune.found()), (None, whole.found()));
+        }
+    }
+
+    #[test]
+    fn one_that_was_cut_short_goes_on() {
+        let mut tune = Tune::new(LEVELS.to_vec(), SETTINGS);
+        let (mut chance, mut made) = (Random::new(9), Vec::new());
+        while let Some((combination, purpose)) = tune.next() {
+            let combination = combination.clone();
+            let mut measured = measured(&combination, &mut chance);
+            if made.len() >= 20 {
+                measured = Measured { void: true, took_s: 1.1, ..Measured::default() };
+            }
+            tune.take(measured.clone());
+            made.push(Made { combination, purpose, measured });
+        }
+        assert!(tune.is_cut_short());
+        let (mut tune, kept) = Tune::replay(&LEVELS, &SETTINGS, &made).unwrap();
+        assert!(kept > 10 && kept <= 20 && !tune.is_cut_short(), "{kept}");
+        to_the_end(&mut tune, &mut chance);
+        assert!(tune.found().recommended, "{:?}", tune.found());
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn what_is_known_to_be_at_fault_is_left_out_alone() {
             _ => None,
         };
         let value = at_fault.is_none().then(|| 1.0 + 0.1 * combination.level(1) as f64);
-        tune.take(Measured { value, at_fault, took_s: 1.0 });
+        tune.take(Measured { value, at_fault, took_s: 1.0, ..Measured::default() });
     }
     assert_eq!((tune.space().left_out(), counts[0]), (&[(0, 1)][..], 1));
     assert!(counts[1] <= MOST_FAILED, "{counts:?}");
@@ -133,6 +133,101 @@ fn what_fails_in_a_third_of_its_confirmation_is_not_recommended() {
         assert_eq!((found.recommended, found.missed), (!fails, missed), "{found:?}");
         assert_eq!((found.candidate.level(0), found.pairs), (1, tried - missed), "{found:?}");
         assert!(tried >= 8 && found.gain.is_some_and(|gain| gain.low > 20.0), "{found:?}");
+    }
+}
+
+/// Every other block is cut into: its first trial gives five times as much, and its second is void.
+fn run_cut(tune: &mut Tune, value: impl Fn(&Combination) -> f64) -> (usize, Vec<Purpose>) {
+    let (mut blocks, mut tried, mut void) = (0, 0, Vec::new());
+    while let Some((combination, purpose)) = tune.next() {
+        blocks += usize::from(tune.block.is_empty());
+        let cut = blocks % 2 == 1;
+        let measured = match tune.block.len() {
+            1 if cut => {
+                void.push(purpose);
+                Measured { void: true, took_s: 1.0, ..Measured::default() }
+            }
+            before => {
+                let more = if cut && before == 0 { 5.0 } else { 1.0 };
+                let value = Some(value(combination) * more);
+                Measured { value, took_s: 1.0, ..Measured::default() }
+            }
+        };
+        tune.take(measured);
+        tried += 1;
+        assert!(tried < 5_000, "no end");
+    }
+    (tried, void)
+}
+
+/// Whatever is cut into that is not its doing, the answer is that of a path on which nothing is.
+#[test]
+fn a_void_trial_says_nothing_and_its_block_is_made_anew() {
+    for lower in [false, true] {
+        for seed in 0..5 {
+            let begin = || Tune::new(vec![3, 3, 2], Settings { seed, lower, ..SETTINGS });
+            let value = |c: &Combination| {
+                let better = 1.0 + 0.125 * (c.level(1) + c.level(2)) as f64;
+                if lower { 1.0 / better } else { better }
+            };
+            let (mut calm, mut trials) = (begin(), 0);
+            while let Some((combination, _)) = calm.next() {
+                let value = Some(value(combination));
+                calm.take(Measured { value, took_s: 1.0, ..Measured::default() });
+                trials += 1;
+            }
+            let mut tune = begin();
+            let (tried, void) = run_cut(&mut tune, value);
+            assert_eq!(tune.found(), calm.found(), "{seed}");
+            assert!(tune.found().recommended && tune.found().missed == 0, "{:?}", tune.found());
+            assert!(tune.space().left_out().is_empty() && !tune.is_cut_short(), "{seed}");
+            // Two trials of a block are lost: the void one, and that before it.
+            assert_eq!(tried, trials + 2 * void.len(), "{seed}");
+            for purpose in [Purpose::Default, Purpose::Screen, Purpose::Refine, Purpose::Confirm] {
+                assert!(void.contains(&purpose), "{seed}: {void:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_time_is_kept_where_blocks_are_cut_into() {
+    for most in [0.5, 1.5, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0] {
+        let mut tune = Tune::new(vec![3, 4, 4], Settings { max_s: Some(most), ..SETTINGS });
+        run_cut(&mut tune, |c| 1.0 + 0.2 * c.level(0) as f64);
+        assert!(tune.spent_s() <= most, "{most}: {}", tune.spent_s());
+        let found = tune.found();
+        assert!(!found.recommended || found.pairs >= FEWEST_PAIRS, "{most}: {found:?}");
+    }
+}
+
+/// A path that is down, a combination that is always cut into and a default that is: it ends, and nothing is left out.
+#[test]
+fn what_is_cut_into_again_and_again_ends_it() {
+    type Down = fn(&Combination, usize) -> bool;
+    let downs: [(Down, usize); 4] = [
+        (|_, _| true, 0),
+        (|_, made| made >= 9, 9),
+        (|c, made| made >= 20 && c.changed().is_empty(), 20),
+        (|c, _| c.level(0) == 1, FIRST_RUNS),
+    ];
+    for (is_down, least) in downs {
+        let mut tune = Tune::new(vec![2, 3], SETTINGS);
+        let mut made = 0;
+        let mut void = 0;
+        while let Some((combination, _)) = tune.next() {
+            let down = is_down(combination, made);
+            let value = (!down).then(|| 1.0 + 0.2 * combination.level(1) as f64);
+            tune.take(Measured { value, void: down, took_s: 1.0, ..Measured::default() });
+            made += 1;
+            void += u32::from(down);
+            assert!(made < 1_000, "no end");
+        }
+        let found = tune.found();
+        assert!(tune.is_cut_short() && found.reason == Reason::Unmeasurable, "{least}: {found:?}");
+        assert!(void == MOST_CUT && made >= least, "{least}: {void} of {made}");
+        assert!(!found.recommended && found.missed == 0, "{least}: {found:?}");
+        assert!(tune.space().left_out().is_empty() && tune.failed.is_empty(), "{least}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::draw::bars::{Bar, Bars};
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number::{self, or_absent};
 use crate::run::view::command_line;
-use crate::tune::{FACTORS, cells, gain, level_name, means, setting};
+use crate::tune::{FACTORS, VOID, cells, gain, level_name, means, setting};
 
 pub(super) fn add(builder: &mut Builder, source: &str, document: &TuneDocument) {
     let protocol = document.protocol.name().to_uppercase();
@@ -221,10 +221,14 @@ fn trials(document: &TuneDocument) -> Table {
             Some(why) => format!("{of}: {why}"),
             None => of,
         };
+        let figure = match trial.void {
+            true => VOID.to_owned(),
+            false => or_absent(trial.value, |value| number::measured(value, unit)),
+        };
         vec![
             number.to_string(),
             trial.purpose.name().to_owned(),
-            clean(&or_absent(trial.value, |value| number::measured(value, unit))).into_owned(),
+            clean(&figure).into_owned(),
             number::seconds_short(trial.took_s),
             clean(&of).into_owned(),
         ]

@@ -300,6 +300,9 @@ fn tuning() -> Value {
         "purpose": "refine", "levels": { "engine": 1 }, "took_s": 0.4,
         "failed": "the sender fell back to <b>send</b>",
     }));
+    trials.push(json!({
+        "purpose": "confirm", "levels": {}, "took_s": 2.2, "failed": "the link was lost", "void": true,
+    }));
     trials.push(trial("confirm", json!({ "window": 1 }), 9.2e8));
     json!({
         "format": 1, "kind": "tune", "id": "t", "started": "2026-11-22T10:00:00Z",
@@ -355,7 +358,9 @@ fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
         "streams 2: +0.2 % (-1.1 to +1.5)",
         "Every trial in its order",
         "engine mmsg: the sender fell back to &lt;b&gt;send",
-        "5 trials, 1 of them without a figure",
+        "the default: the link was lost",
+        ">void<",
+        "6 trials, 2 of them without a figure",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -364,7 +369,7 @@ fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
     assert!(markdown.contains("\n    linerate udp far --window 4Mi\n"), "{markdown}");
     let table = good(&folder, &["t.json", "--format", "csv"]);
     let count = |kind: &str| table.lines().filter(|line| line.starts_with(kind)).count();
-    assert_eq!((count("tune,"), count("tune-factor,"), count("tune-trial,")), (1, 3, 5), "{table}");
+    assert_eq!((count("tune,"), count("tune-factor,"), count("tune-trial,")), (1, 3, 6), "{table}");
     for form in ["r.svg", "r.png"] {
         good(&folder, &["t.json", "-o", form]);
     }
