@@ -14,6 +14,8 @@ pub mod port;
 pub mod postgres;
 pub mod records;
 pub mod runnable;
+pub mod served;
+pub mod settings;
 pub mod toy;
 pub mod whole;
 

@@ -219,8 +219,8 @@ fn of(test: &ServedTest) -> [&str; 2] {
 mod tests {
     use std::collections::BTreeSet;
 
-    use linerate_model::plan::Direction;
     use linerate_model::served::ServedReceived;
+    use linerate_testkit::served;
 
     use super::*;
 
@@ -245,17 +245,6 @@ mod tests {
     fn numbers_that_nobody_can_have_sent_are_in_no_sum() {
         let metrics = Metrics::new().unwrap();
         for (expected, lost) in [(u64::MAX / 2, u64::MAX / 2 - 2), (u64::MAX, u64::MAX), (10, 3)] {
-            let test = ServedTest {
-                id: None,
-                peer: "192.0.2.7:40000".into(),
-                key: None,
-                dialect: Dialect::Native,
-                kind: TrafficKind::Udp,
-                direction: Direction::Forward,
-                streams: 1,
-                asked_bps: None,
-                asked_per_second: None,
-            };
             let received = ServedReceived {
                 bytes: 2_000,
                 seconds: Some(1.0),
@@ -266,15 +255,9 @@ mod tests {
                 rcvbuf_drops: None,
                 wall_clock_delay_s: None,
             };
-            let result = ServedResult {
-                outcome: Outcome::Done,
-                why: None,
-                seconds: Some(1.0),
-                received: Some(received),
-                sent: None,
-                answered: None,
-            };
-            metrics.take(&Event::TestEnded(Box::new(test), Box::new(result)));
+            let (seconds, received) = (Some(1.0), Some(received));
+            let result = ServedResult { seconds, received, ..served::done() };
+            metrics.take(&Event::TestEnded(Box::new(served::test(40_000)), Box::new(result)));
         }
         let text = metrics.text();
         for (name, value) in

@@ -284,12 +284,13 @@ fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
 mod tests {
     use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
     use linerate_model::record::{DoubtKind, RunRecord, Summary};
-    use linerate_model::setting::{Applied, Outcome, ReadBack, Restoration, SettingValue};
+    use linerate_model::setting::{ReadBack, Restoration, SettingValue};
     use linerate_runner::agent::{Reply, Request as Ask};
     use linerate_runner::client::Target;
     use linerate_runner::signals::Stop;
     use linerate_session::observer::Observer;
     use linerate_testkit::records;
+    use linerate_testkit::settings::applied;
 
     use super::*;
     use crate::{Executor, SystemClock};
@@ -318,15 +319,6 @@ mod tests {
         }
 
         fn ask(&mut self, request: Ask) -> Result<Reply, ErrorRecord> {
-            let applied = |asked: Setting| Applied {
-                device: None,
-                before: None,
-                after: Some(asked.value.clone()),
-                outcome: Outcome::Set,
-                why: None,
-                also: Vec::new(),
-                asked,
-            };
             let read = |name| ReadBack {
                 name,
                 device: None,

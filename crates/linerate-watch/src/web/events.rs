@@ -178,40 +178,18 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use linerate_model::plan::{Dialect, Direction, TrafficKind};
-    use linerate_model::served::{Outcome, RefusalKind, ServedResult};
+    use linerate_model::served::RefusalKind;
     use linerate_testkit::records;
+    use linerate_testkit::served::{done, test};
 
     use super::*;
-
-    fn test(peer: usize) -> ServedTest {
-        ServedTest {
-            id: None,
-            peer: format!("192.0.2.7:{peer}"),
-            key: None,
-            dialect: Dialect::Native,
-            kind: TrafficKind::Udp,
-            direction: Direction::Forward,
-            streams: 1,
-            asked_bps: None,
-            asked_per_second: None,
-        }
-    }
 
     fn started(peer: usize) -> ServerLine {
         ServerLine::Started { time: "T".into(), test: test(peer) }
     }
 
     fn ended(peer: usize) -> ServerLine {
-        let result = ServedResult {
-            outcome: Outcome::Done,
-            why: None,
-            seconds: None,
-            received: None,
-            sent: None,
-            answered: None,
-        };
-        ServerLine::Ended { time: "T".into(), test: test(peer), result: Box::new(result) }
+        ServerLine::Ended { time: "T".into(), test: test(peer), result: Box::new(done()) }
     }
 
     fn refused(peer: usize) -> ServerLine {
