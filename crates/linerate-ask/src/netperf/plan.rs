@@ -10,6 +10,8 @@ use super::{Buffers, Line, Test, Way};
 
 /// Of UDP where no size is named, and the socket's buffer has room for it, over IPv4.
 const UDP_BYTES: u32 = 65_507;
+/// The smallest buffer of a socket that sends.
+const LEAST_BUFFER: u32 = 4_608;
 /// Between bursts where no time is named, in nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 /// Of TCP where neither the user nor the system names one.
@@ -24,9 +26,9 @@ fn block(buffer: Option<u32>) -> u32 {
 impl Line {
     /// Bytes of a send call here, which are those of the socket's buffer unless they are named.
     pub fn send_size(&self, defaults: Buffers) -> u32 {
-        // The kernel doubles what is asked of it.
+        // The kernel doubles what is asked of it, and gives no less than this (`SOCK_MIN_SNDBUF`, include/net/sock.h).
         let granted = self.buffers[0].0.filter(|bytes| *bytes > 0);
-        let granted = granted.map(|bytes| bytes.saturating_mul(2));
+        let granted = granted.map(|bytes| bytes.saturating_mul(2).max(LEAST_BUFFER));
         self.send_sizes.0.unwrap_or_else(|| match self.udp {
             true => granted.or(defaults.udp_send).unwrap_or(UDP_BYTES).min(UDP_BYTES),
             false => block(granted.or(defaults.tcp_send)),

@@ -39,7 +39,7 @@ fn datagrams_without_a_size_are_as_large_as_the_buffer_that_sends_them() {
     };
     // The kernel doubles what is asked of it.
     assert_eq!((udp(""), udp("-- -s 64K"), udp("-- -s 16K")), (65_507, 65_507, 32_768));
-    assert_eq!(udp("-- -s 16K -m 40000"), 40_000);
+    assert_eq!((udp("-- -s 16K -m 40000"), udp("-- -s 1")), (40_000, 4_608));
     let small = Buffers { udp_send: Some(40_000), ..Buffers::default() };
     assert_eq!(line("-t UDP_STREAM").unwrap().send_size(small), 40_000);
 }

@@ -71,7 +71,11 @@ impl Measure {
         match done {
             Ok(()) => {}
             Err(error) if ends_all(&error.kind) => return Err(*error),
-            Err(error) => seen.failed = Some(format!("{}: {}", error.what, error.why)),
+            Err(error) => {
+                seen.failed = Some(format!("{}: {}", error.what, error.why));
+                // That it was cut into once does not make this void.
+                seen.cut = None;
+            }
         }
         if seen.value.is_none() && seen.failed.is_none() {
             seen.failed = Some(format!("its runs have no {}", self.metric.name));

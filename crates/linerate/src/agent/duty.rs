@@ -33,6 +33,9 @@ const SOON: Duration = Duration::from_secs(10);
 /// When a test is to begin a result that is on its way has so long to arrive: both hosts have twice as long to be ready.
 const HUSH: Duration = Duration::from_secs(5);
 
+/// After an order was refused for such a result no other is begun for so long: the pair's next try is to find none.
+const HUSHED: Duration = Duration::from_secs(30);
+
 /// A lease that is lower by so many is of another stream: it is their first number in milliseconds, and this is a quarter of an
 /// hour, in which no agent is granted as many.
 const ANOTHER_STREAM: u64 = 900_000;
@@ -116,6 +119,7 @@ impl Duty {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut courier: JoinSet<(String, Sent)> = JoinSet::new();
         let mut reporter: JoinSet<(String, bool)> = JoinSet::new();
+        let mut hushed_until = Duration::ZERO;
         loop {
             let over = self.over();
             tokio::select! {
@@ -129,7 +133,10 @@ impl Duty {
                     let ready = !begins || ended(&mut courier, HUSH, |sent| self.sent(sent)).await?;
                     let answer = match ready {
                         true => self.obey(order).await,
-                        false => Answer::Failed(Box::new(still_sends())),
+                        false => {
+                            hushed_until = self.clock.elapsed().saturating_add(HUSHED);
+                            Answer::Failed(Box::new(still_sends()))
+                        }
                     };
                     self.broker.answer(asker, &answer).await?;
                 }
@@ -153,7 +160,8 @@ impl Duty {
             if self.may_speak() && reporter.is_empty() {
                 self.diary.send_next(&mut reporter, &self.broker, self.clock.elapsed());
             }
-            if self.may_speak() && courier.is_empty() {
+            let hushed = self.clock.elapsed() < hushed_until;
+            if self.may_speak() && courier.is_empty() && !hushed {
                 self.mail.send_next(&mut courier, &self.broker, self.clock.elapsed())?;
             }
         }
