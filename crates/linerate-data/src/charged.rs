@@ -79,6 +79,8 @@ fn datagrams_that_are_longer_than_the_room_for_them_count_as_the_longest() {
         let charged = Charged::start(traffic, role, socket);
         peer.send(&[0; 60_000]).unwrap();
         charged.counts(65_527);
+        // No more of it is data than there was room for.
+        assert!(charged.alone.shared.received() < 60_000);
         charged.alone.shared.stop();
         charged.alone.shared.drain_until(0);
         charged.alone.ends();

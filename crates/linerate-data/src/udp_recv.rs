@@ -86,9 +86,8 @@ pub(super) fn run(context: &Context, at: datagram::Context, hello: Option<UdpHel
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 stream.on_idle(called_ns);
             }
-            // An ICMP message of the peer's host; the datagrams that do arrive are what counts.
-            Err(e) if matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {
-            }
+            // An ICMP message of the peer's host or of the path; the datagrams that do arrive are what counts.
+            Err(e) if e.kind() == ErrorKind::Interrupted || datagram::is_of_earlier(&e) => {}
             Err(e) => {
                 error = Some(format!("receiving failed: {e}"));
                 break;
@@ -155,12 +154,15 @@ impl Stream<'_> {
         let (mut ours, mut again) = (false, false);
         let before = self.flow.unique();
         for message in arrivals.messages() {
+            // What there was no room for is no data, and was carried all the same.
+            if message.truncated {
+                apart_bytes += message.most_bytes().saturating_sub(message.bytes.len() as u64);
+            }
             if let Some(apart) = self.flow.apart(message.bytes) {
-                apart_bytes += message.most_bytes();
+                apart_bytes += message.bytes.len() as u64;
                 again |= apart == Apart::Opening && is_hello_again(self.hello, message.bytes);
                 continue;
             }
-            let carried = message.most_bytes();
             let stamp = self.arrival.place(message.stamp_ns, now);
             let message = Message {
                 bytes: message.bytes,
@@ -171,7 +173,7 @@ impl Stream<'_> {
             };
             let (warm, of_test) = self.flow.on_message(&message, started, &around);
             let counted = if warm { &mut warm_bytes } else { &mut bytes };
-            *counted += carried;
+            *counted += message.bytes.len() as u64;
             ours |= of_test;
         }
         // Anybody can send datagrams from a peer's address; only the peer knows the token.

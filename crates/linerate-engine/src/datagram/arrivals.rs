@@ -85,6 +85,7 @@ const LONGEST: u64 = 65_527;
 
 impl Message<'_> {
     /// Bytes that it had, or could have had at the most where the room for it was too small to know.
+    #[inline]
     pub fn most_bytes(&self) -> u64 {
         if self.truncated { LONGEST } else { self.bytes.len() as u64 }
     }

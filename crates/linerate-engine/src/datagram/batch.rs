@@ -6,10 +6,11 @@
 //! ```
 
 use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-use libc::{c_uint, c_void, iovec, mmsghdr};
+use libc::{c_uint, c_void, iovec, mmsghdr, sockaddr_in6};
 use socket2::Socket;
 
 use super::{Arrivals, Slot};
@@ -92,6 +93,10 @@ pub(super) struct RecvArrays {
     controls: Vec<Control>,
     filled: usize,
     contents: bool,
+    /// Senders of the messages, while some may be of others than the peer; then there are none.
+    names: Vec<sockaddr_in6>,
+    /// Who the peer is, and how many messages may be of others.
+    unsure: Option<(SocketAddr, usize)>,
 }
 
 impl std::fmt::Debug for RecvArrays {
@@ -121,6 +126,8 @@ impl RecvArrays {
             controls: vec![Control([0; CONTROL_BYTES]); count],
             filled: 0,
             contents,
+            names: Vec::new(),
+            unsure: None,
         };
         if !contents {
             // Nothing is written there.
@@ -141,6 +148,50 @@ impl RecvArrays {
             header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
         }
         batch
+    }
+
+    /// Of the next `queued` messages those that another than `peer` sent, before the socket was connected, are left out.
+    pub(super) fn only_from(mut self, peer: SocketAddr, queued: usize) -> Self {
+        let nobody = sockaddr_in6 {
+            sin6_family: 0,
+            sin6_port: 0,
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
+            sin6_scope_id: 0,
+        };
+        if queued > 0 {
+            self.unsure = Some((peer, queued));
+            self.names = vec![nobody; self.headers.len()];
+        }
+        self
+    }
+
+    /// Whether a message may be another's than the peer's.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.unsure.is_some()
+    }
+
+    /// Leaves out what others sent; returns how many messages are left.
+    #[cold]
+    fn leave_out_others(&mut self) -> usize {
+        let Some((peer, queued)) = self.unsure else { return self.filled };
+        let (mut left, filled) = (0, self.filled.min(self.slots.len()));
+        for (index, name) in self.names.iter().enumerate().take(filled) {
+            if is_of(name, peer) {
+                self.slots.swap(left, index);
+                left += 1;
+            }
+        }
+        self.unsure = queued.checked_sub(filled).filter(|more| *more > 0).map(|more| (peer, more));
+        if self.unsure.is_none() {
+            for header in &mut self.headers {
+                header.msg_hdr.msg_name = ptr::null_mut();
+                header.msg_hdr.msg_namelen = 0;
+            }
+            // Nothing points to them any more.
+            self.names = Vec::new();
+        }
+        left
     }
 
     /// One `recv` for one message of which nothing else is asked: a tenth of a microsecond less than
@@ -165,12 +216,17 @@ impl RecvArrays {
             header.msg_hdr.msg_flags = 0;
         }
         self.filled = 0;
+        for (header, name) in self.headers.iter_mut().zip(&mut self.names) {
+            header.msg_hdr.msg_name = ptr::from_mut(name).cast::<c_void>();
+            header.msg_hdr.msg_namelen = size_of::<sockaddr_in6>() as _;
+        }
         // With MSG_TRUNC the length of a message is its own, whatever was copied of it (recv(2)).
         let flags = libc::MSG_WAITFORONE | if self.contents { 0 } else { libc::MSG_TRUNC };
         // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and
-        // one control buffer in vectors of `self` that are never resized after `new`, and each
-        // iovec to its own `stride` bytes of `buffer`, or to none of them; moving `self` does not move what vectors
-        // point to. Lengths are those of the buffers. A null time-out is allowed.
+        // one control buffer in vectors of `self` that are never resized after `new`, to no name or to its own of
+        // `names`, which stays for as long, and each iovec to its own `stride` bytes of `buffer`, or to none of them;
+        // moving `self` does not move what vectors point to. Lengths are those of the buffers. A null time-out is
+        // allowed.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -186,14 +242,25 @@ impl RecvArrays {
         }
         self.filled = (received as usize).min(count);
         let slots = self.slots.get_mut(..self.filled).unwrap_or_default();
-        for (index, (header, slot)) in self.headers.iter().zip(&mut *slots).enumerate() {
+        for (index, (header, slot)) in self.headers.iter().zip(slots).enumerate() {
             let place = if self.contents { index * self.stride } else { 0 };
             *slot = read_control(header, place, self.stride);
             // Who wants no contents misses none.
             slot.truncated &= self.contents || header.msg_len as usize > self.stride;
         }
+        let left = if self.is_unsure() { self.leave_out_others() } else { self.filled };
+        let slots = self.slots.get(..left).unwrap_or_default();
         Ok(Arrivals::new(&self.buffer, slots, self.filled == count))
     }
+}
+
+/// Whether that is the peer's name. Of IPv4 the kernel writes a `sockaddr_in`, whose address is where IPv6 has its flow.
+fn is_of(name: &sockaddr_in6, peer: SocketAddr) -> bool {
+    let ip = match i32::from(name.sin6_family) {
+        libc::AF_INET => IpAddr::from(name.sin6_flowinfo.to_ne_bytes()),
+        _ => IpAddr::from(name.sin6_addr.s6_addr).to_canonical(),
+    };
+    (ip, u16::from_be(name.sin6_port)) == (peer.ip(), peer.port())
 }
 
 /// What a header says of the message at `offset`, which has `stride` bytes of room.

@@ -350,6 +350,45 @@ fn what_leaves_over_the_socket_after_its_port_leaves_whole() {
     }
 }
 
+/// Wherever in the queue it stands.
+#[test]
+fn what_strangers_sent_before_the_socket_was_connected_is_left_out() {
+    for here in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
+        for (engine, duty) in
+            ENGINES.iter().flat_map(|engine| [(engine, Duty::Receive), (engine, Duty::Both)])
+        {
+            let [peer, stranger, socket] = [0; 3].map(|_| sys::udp_socket(here).unwrap());
+            let at = socket.local_addr().unwrap();
+            for (number, sender) in (0..).zip([&stranger, &peer, &stranger, &stranger, &peer]) {
+                sender.send_to(&[number; 9], &at).unwrap();
+            }
+            socket.connect(&peer.local_addr().unwrap()).unwrap();
+            let end = Context::of_socket(socket, None).unwrap();
+            let at_once = Config { receive_wait: Duration::ZERO, ..config(duty, 100) };
+            let mut port = engine.open(&at_once, &end).unwrap();
+            let (mut got, until) = (Vec::new(), Instant::now() + HANGS);
+            let mut take = |port: &mut Port, wanted: &[u8]| {
+                while got.len() < wanted.len() {
+                    assert!(Instant::now() < until, "{}: {got:?}", engine.name());
+                    let Ok(arrivals) = port.recv() else { continue };
+                    for message in arrivals.messages() {
+                        got.extend(message.bytes.chunks(message.segment).map(|bytes| bytes[0]));
+                    }
+                }
+                assert_eq!(got, wanted, "{}", engine.name());
+            };
+            take(&mut port, &[1, 4]);
+            // It goes on as if nobody else had been there.
+            for number in 5..70 {
+                peer.send_to(&[number; 9], &at).unwrap();
+            }
+            let all: Vec<u8> = [1, 4].into_iter().chain(5..70).collect();
+            take(&mut port, &all);
+            assert!(port.recv().is_err(), "{}", engine.name());
+        }
+    }
+}
+
 /// Cannot be opened.
 struct Closed(&'static str, i32);
 
@@ -416,6 +455,10 @@ fn what_the_path_or_the_far_end_says_is_no_drop_of_this_host() {
         (libc::EHOSTDOWN, Errno::Other),
     ];
     assert!(known.into_iter().all(|(raw, errno)| of(raw) == Some(errno)));
+    // To a call that receives, ICMP alone brings any.
+    let received = |errno| super::is_of_earlier(&std::io::Error::from_raw_os_error(errno));
+    assert!([libc::ECONNREFUSED, libc::EHOSTUNREACH, libc::EHOSTDOWN].into_iter().all(received));
+    assert!(!received(libc::EBADF) && !received(libc::EAGAIN));
     // ICMP brings these for earlier datagrams, too.
     for errno in [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES] {
         assert!(of(errno).is_some_and(Errno::may_answer_earlier));

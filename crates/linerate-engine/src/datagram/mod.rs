@@ -251,3 +251,22 @@ pub fn local_errno(error: &io::Error) -> Option<Errno> {
         _ => Errno::Other,
     })
 }
+
+/// Whether a call that receives on a connected socket failed with what the network said, by ICMP, of a datagram that was
+/// sent earlier: nothing else has these, and what comes later comes all the same (`icmp_err_convert` in net/ipv4/icmp.c,
+/// `icmpv6_err_convert` in net/ipv6/icmp.c).
+pub fn is_of_earlier(error: &io::Error) -> bool {
+    let of_icmp = [
+        libc::ECONNREFUSED,
+        libc::ENETUNREACH,
+        libc::EHOSTUNREACH,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        libc::ENOPROTOOPT,
+        libc::EOPNOTSUPP,
+        libc::EMSGSIZE,
+        libc::EPROTO,
+        libc::EACCES,
+    ];
+    error.raw_os_error().is_some_and(|errno| of_icmp.contains(&errno))
+}
