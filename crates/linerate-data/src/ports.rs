@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use linerate_dialect::habits;
 use linerate_engine::datagram::memory::Memory;
 use linerate_engine::datagram::{
     self, Arrivals, Capabilities, Config, Counters, DatagramPort, Engine, SendBatch, Slot, Stamps,
@@ -17,14 +18,17 @@ use linerate_engine::datagram::{
 use linerate_engine::{clock, sys};
 use linerate_host::thread::usage;
 use linerate_model::plan::{
-    AgreedPlan, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
+    AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
 use linerate_model::units::Nanos;
 use linerate_testkit::plans;
 use linerate_wire::framing::{Framing, Mark};
 use tokio::sync::mpsc;
 
-use super::{Carrier, Context, Early, Role, Shared, Streams, rr, streams, udp_recv, udp_send};
+use super::{
+    Carrier, Context, Early, Report, Role, Shared, Streams, rr, streams, udp_recv, udp_send,
+};
+use crate::alone::{Alone, of_an_hour, udp_pair};
 
 /// No step takes as long, on any machine.
 const HANGS: Duration = Duration::from_secs(60);
@@ -255,6 +259,23 @@ fn requests_and_answers_need_no_socket_either() {
     }
 }
 
+/// All marks of its client's end may be lost.
+#[test]
+fn who_answers_as_many_as_netperfs_client_asks_for_ends_with_the_last() {
+    let (peer, socket) = udp_pair();
+    peer.set_read_timeout(Some(HANGS)).expect("a time");
+    let mut of = of_an_hour(Traffic::Rr(plans::rr(Transport::Udp)), Direction::Forward);
+    let plan = TestPlan { end: End::Datagrams(3), ..of.agreed.plan.clone() };
+    (of.agreed, of.habits) = (Arc::new(AgreedPlan { plan, cuts: vec![] }), habits::NETPERF);
+    let answers = Alone::start(&of, Shared::new(1), Role::Respond, socket);
+    for _ in 0..3 {
+        peer.send(&[0]).expect("a request");
+        assert_eq!(peer.recv(&mut [0; 2]).expect("a response"), 1);
+    }
+    let Report::Respond(report) = answers.ends() else { panic!("who answers") };
+    assert_eq!((report.answered, report.error), (3, None));
+}
+
 /// Counts what is sent without a look at what came: in a row now, and at the most.
 struct Counted(&'static dyn Engine, Arc<[AtomicU64; 2]>);
 
@@ -318,6 +339,69 @@ fn who_asks_too_late_reads_what_was_answered_all_the_same() {
     assert_eq!((asked.error, asked.transactions + asked.unanswered), (None, COUNT));
     let most = counted[1].load(Ordering::Relaxed);
     assert!((1..=32).contains(&most), "{most} in a row");
+}
+
+/// What its receiving fails with first, one call after another.
+struct Told(&'static dyn Engine, &'static [i32]);
+
+struct ToldPort(Box<dyn DatagramPort>, std::slice::Iter<'static, i32>);
+
+impl Engine for Told {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Ok(Box::new(ToldPort(self.0.open(config, at)?, self.1.iter())))
+    }
+}
+
+impl DatagramPort for ToldPort {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
+        self.0.send(batch)
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        match self.1.next() {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => self.0.recv(),
+        }
+    }
+
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
+        self.0.wait_readable(until_ns, now_ns)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+/// As ICMP has it: connection refused, no route to the host, which a filter's REJECT says as well, permission denied,
+/// protocol error, host is down.
+#[test]
+fn what_the_network_says_of_an_answer_ends_no_receiver() {
+    static WORDS: [i32; 5] = [111, 113, 13, 71, 112];
+    let memory = leaked(Memory::new(Stamps::Monotonic));
+    let [near, far] = places(&[memory], &[leaked(Told(memory, &WORDS))]);
+    let agreed = udp("null");
+    let (client, server) = (Shared::new(1), Shared::new(1));
+    let (sent, received) = std::thread::scope(|scope| {
+        let receiver = end(&agreed, Role::Receive, &server);
+        let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
+        let sender = end(&agreed, Role::Send, &client);
+        let sender = scope.spawn(move || udp_send::run(&sender, near, None));
+        client.start(clock::monotonic_ns());
+        let sent = joined(sender, "the sender");
+        server.peer_sent(0, sent.counts.datagrams);
+        (sent, joined(receiver, "the receiver"))
+    });
+    assert_eq!((sent.error, received.error), (None, None));
+    assert_eq!(received.counts.datagrams, COUNT);
 }
 
 /// Its receiving, which is what a sender waits with, starts the test and then wants a core that another program has.

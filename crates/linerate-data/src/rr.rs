@@ -13,6 +13,7 @@ use linerate_model::local_errors::{Errno, LocalSendErrors};
 use linerate_model::plan::{EngineChoice, RrPlan, Traffic};
 use linerate_model::sample::{RrReport, ThreadUse};
 use linerate_session::pacer::Pacer;
+use linerate_session::sender::Quota;
 use linerate_wire::native::message::RespondReport;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
@@ -53,7 +54,7 @@ fn ask(
     tally: &mut Tally,
 ) -> io::Result<()> {
     let plan = &context.streams.agreed.plan;
-    let wanted = linerate_session::sender::Quota::transactions(plan, context.id.index);
+    let wanted = Quota::transactions(plan, context.id.index);
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
     // Over TCP answers come in order, and no name is on the wire that could come twice.
     let is_udp = matches!(carrier, Carrier::Datagrams(..));
@@ -409,7 +410,11 @@ fn respond_udp(
     let mut port = open(context, rr, at, true)?;
     let mut response = vec![0xa5; rr.response as usize];
     let id_bytes = ID_BYTES.min(rr.request as usize).min(rr.response as usize);
-    while !context.shared.stopping() {
+    let habits = &context.streams.habits;
+    // Where the asking end marks its end, as many as it was to ask end it as well: all marks may be lost.
+    let wanted = Quota::transactions(&context.streams.agreed.plan, context.id.index);
+    let wanted = wanted.filter(|_| habits.end_marks > 0);
+    while !context.shared.stopping() && wanted.is_none_or(|wanted| answers.count < wanted) {
         // One at a time: the next waits in the port.
         let heard = port.recv().map(|arrivals| {
             arrivals.messages().next().map(|message| {
@@ -436,7 +441,7 @@ fn respond_udp(
         // What comes counts, whether it is a request or not.
         context.shared.add_sent(got);
         context.shared.keep_rate(got, false);
-        if got == 0 && context.streams.habits.end_marks > 0 {
+        if got == 0 && habits.end_marks > 0 {
             return Ok(());
         }
         if again {

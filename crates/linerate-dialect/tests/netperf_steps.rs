@@ -1,13 +1,19 @@
-//! Single steps of a netperf server's conversation.
+//! Single steps of netperf's conversations.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use linerate_dialect::ending::Failure;
+use linerate_dialect::netperf::client;
 use linerate_dialect::netperf::server::{Server, Terms};
-use linerate_dialect::{Action, Conversation, Input, Seen};
-use linerate_model::plan::{AgreedPlan, Traffic, Transport};
+use linerate_dialect::stream::{DataEvent, Report};
+use linerate_dialect::{Action, Conversation, Granted, Input, Seen};
+use linerate_model::plan::{AgreedPlan, Traffic, Transport, UdpPlan};
+use linerate_model::sample::RrReport;
+use linerate_model::units::DatagramSize;
+use linerate_session::assemble::HostSamples;
 use linerate_testkit::plans;
-use linerate_wire::netperf::{Length, Old, Request};
+use linerate_wire::netperf::{Frame, Length, Old, Request, Response};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,19 +44,24 @@ fn request() -> Request {
     }
 }
 
-/// A server whose test runs from 0 on.
-fn running(request: Request) -> Server {
-    let plan = plans::plan(Traffic::Rr(plans::rr(Transport::Tcp)));
+const PORT: NonZeroU16 = NonZeroU16::new(40_000).unwrap();
+
+/// A server that has granted a test at 0.
+fn asked(request: Request, traffic: Traffic) -> Server {
     let terms = Terms {
         request,
-        agreed: Arc::new(AgreedPlan { plan, cuts: vec![] }),
+        agreed: Arc::new(AgreedPlan { plan: plans::plan(traffic), cuts: vec![] }),
         longest_ns: 60 * SECOND,
         most_bps: None,
         no_data_ns: 60 * SECOND,
     };
-    let mut server = Server::new(terms, 0);
-    let port = NonZeroU16::new(40_000).unwrap();
-    for input in [Input::Listening(0, port), Input::Arrived(0), Input::Prepared(None)] {
+    Server::new(terms, 0)
+}
+
+/// One whose test runs from 0 on.
+fn running(request: Request) -> Server {
+    let mut server = asked(request, Traffic::Rr(plans::rr(Transport::Tcp)));
+    for input in [Input::Listening(0, PORT), Input::Arrived(0), Input::Prepared(None)] {
         server.input(0, &Seen::default(), input);
         while server.action().is_some() {}
     }
@@ -62,6 +73,25 @@ fn asked_at(server: &mut Server, at_ns: u64) -> Vec<Action> {
     let seen = Seen { moved: at_ns, ..Seen::default() };
     server.input(at_ns, &seen, Input::Time);
     std::iter::from_fn(|| server.action()).collect()
+}
+
+/// It counts by that how many were sent.
+#[test]
+fn a_client_hears_how_large_the_datagrams_are_that_it_will_have() {
+    let request = Request {
+        transport: Transport::Udp,
+        receives: false,
+        connections: false,
+        sizes: None,
+        ..request()
+    };
+    let udp = UdpPlan::new(DatagramSize::new(4_608).unwrap());
+    let mut server = asked(request, Traffic::Udp(udp));
+    let granted = Some(Granted { send: 400_000, receive: 400_000 });
+    server.input(0, &Seen { granted, ..Seen::default() }, Input::Listening(0, PORT));
+    let response = Response::read(&Frame::read(server.outgoing()).unwrap()).unwrap();
+    assert_eq!((response.send_size, response.receive_size), (Some(4_608), None));
+    assert_eq!(response.send_buffer, Some(400_000));
 }
 
 #[test]
@@ -97,4 +127,30 @@ fn as_many_requests_as_were_asked_for_end_a_test_in_old_messages() {
         assert!(!stops(3 * SECOND, 15_000), "{old:?}");
         assert_eq!(stops(3 * SECOND + SECOND / 4, 15_000), ends, "{old:?}");
     }
+}
+
+/// A server of connections that are made no more ends by its clock, which may be far from over.
+#[test]
+fn a_client_whose_requests_broke_says_why_where_no_results_come() {
+    let plan = plans::plan(Traffic::Rr(plans::rr(Transport::Tcp)));
+    let terms = client::Terms { plan, request: None, patience_ns: 15 * SECOND };
+    let mut client = client::Client::new(terms, 0);
+    let response = Response { data_port: Some(PORT), ..Response::default() }.encode();
+    let broken = RrReport { error: Some("no port is free".into()), ..RrReport::default() };
+    let done = DataEvent::Done(0, Box::new(Report::Rr(broken)));
+    for input in [
+        Input::Bytes(response.bytes()),
+        Input::Arrived(0),
+        Input::Prepared(None),
+        Input::Data(done, &|_| None),
+        Input::Host(HostSamples::default(), Default::default()),
+    ] {
+        client.input(0, &Seen::default(), input);
+        while client.action().is_some() {}
+    }
+    assert_eq!(client.outcome(), None);
+    client.input(15 * SECOND, &Seen::default(), Input::Time);
+    let trouble = client.ended().trouble.expect("there are no results");
+    let Failure::Server(why) = trouble.failure else { panic!("{trouble:?}") };
+    assert_eq!(why, "its results did not come in time, after no port is free");
 }

@@ -427,7 +427,7 @@ impl Dialect for Netperf {
         if plan.direction == Direction::Both {
             plan.direction = Direction::Forward;
         }
-        // Its client refuses a number of them.
+        // No answering end of these tests counts them, and all marks of the end may be lost.
         if let Traffic::Rr(RrPlan { transport: Transport::Udp, .. }) = plan.traffic
             && !matches!(plan.end, End::Time(_))
         {

@@ -40,7 +40,7 @@ impl Line {
         match (self.length, self.way) {
             (1.., _) => End::Time(Nanos(units.saturating_mul(SECOND_NS))),
             // Until a signal comes.
-            (0, Way::Asks) => End::Datagrams(limits::BYTES.max / u64::from(u32::MAX)),
+            (0, Way::Asks) => End::Datagrams(limits::DATAGRAMS.max),
             (0, _) => End::Bytes(limits::BYTES.max),
             (_, Way::Asks) => End::Datagrams(units),
             (_, _) => End::Bytes(units),

@@ -1,3 +1,4 @@
+use linerate_model::limits;
 use linerate_model::plan::{Direction, End, Traffic, Transport};
 use linerate_model::units::{BitRate, Nanos};
 
@@ -69,6 +70,14 @@ fn each_test_is_its_plan() {
         (0, 0)
     );
     assert_eq!(request("-l -1M").plan.end, End::Bytes(1 << 20));
+    // Until a signal comes: as much as a plan can have.
+    for (test, end) in [
+        ("TCP_RR", End::Datagrams(limits::DATAGRAMS.max)),
+        ("UDP_RR", End::Datagrams(limits::DATAGRAMS.max)),
+        ("TCP_MAERTS", End::Bytes(limits::BYTES.max)),
+    ] {
+        assert_eq!(request(&format!("-t {test} -l 0")).plan.end, end, "{test}");
+    }
     assert_eq!(
         (line("-l 10k").unwrap().length, line("-l -5g").unwrap().length),
         (10_000, -5_000_000_000)

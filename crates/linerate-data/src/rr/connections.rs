@@ -15,6 +15,10 @@ use super::{Answers, UNREAD_NS, passing, write_out};
 
 /// Pause after a connection that could not be taken, as the next one most likely cannot either.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Pause where no local port is free, and how long none may be, in nanoseconds: not so long that the test passes for one
+/// in which nothing moves.
+const PORT_PAUSE: Duration = Duration::from_millis(20);
+const PORT_LIMIT_NS: u64 = if cfg!(test) { 200_000_000 } else { 10_000_000_000 };
 
 /// How a client opens connections, one for each transaction.
 #[derive(Debug, Clone)]
@@ -52,6 +56,8 @@ pub(super) fn ask(
     let response = if dial.carries { rr.response as usize } else { 0 };
     let mut buffer = vec![0; response.clamp(1, 65_536)];
     let mut done = 0;
+    // Since when no port is free.
+    let mut without: Option<(u64, io::Error)> = None;
     loop {
         let now = clock::monotonic_ns();
         let ended = tally.is_over(now);
@@ -59,10 +65,26 @@ pub(super) fn ask(
         if ended {
             tally.roll(context, now, true);
         }
-        if ended || context.shared.stopping() || wanted.is_some_and(|wanted| done >= wanted) {
+        // Its latency has in it what it waited for a port.
+        let begun_ns = without.as_ref().map_or(now, |(since_ns, _)| *since_ns);
+        let over = ended || context.shared.stopping() || wanted.is_some_and(|most| done >= most);
+        let late = now.saturating_sub(begun_ns) > PORT_LIMIT_NS;
+        if let Some((_, error)) = without.take_if(|_| over || late) {
+            return Err(no_port(dial.peer, &error));
+        }
+        if over {
             return Ok(());
         }
-        let socket = open(dial)?;
+        let socket = match open(dial) {
+            // Connections that are over give theirs back; netperf, too, tries again.
+            Err(e) if matches!(e.kind(), ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse) => {
+                without = Some((begun_ns, e));
+                std::thread::sleep(PORT_PAUSE);
+                continue;
+            }
+            opened => opened?,
+        };
+        without = None;
         write_out(context, &socket, &request)?;
         // All of the answer, and the end of it.
         let Some(got) = read(context, &socket, &mut buffer, usize::MAX, |_| {})? else {
@@ -71,10 +93,19 @@ pub(super) fn ask(
         if got < response {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        tally.land(now, clock::monotonic_ns());
+        tally.land(begun_ns, clock::monotonic_ns());
         context.shared.add_answered(1, rr);
         done += 1;
     }
+}
+
+/// Why no connection is made any more, and what helps.
+fn no_port(peer: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::other(format!(
+        "no local port is free for another connection to {peer}: {error}. Those of net.ipv4.ip_local_port_range are \
+         taken, some for a minute by connections that are closed (TIME_WAIT). What helps is a wider range, \
+         net.ipv4.tcp_tw_reuse=1, or to end what else connects there; a longer test does not"
+    ))
 }
 
 fn open(dial: &Dial) -> io::Result<TcpStream> {
@@ -211,4 +242,32 @@ fn answer(
     let mut socket = socket;
     socket.flush()?;
     Ok(!context.shared.stopping())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use linerate_model::plan::{Direction, Traffic, Transport};
+    use linerate_testkit::plans;
+
+    use super::*;
+    use crate::alone::{Alone, of_an_hour};
+    use crate::{Report, Role, Shared, StreamSocket};
+
+    #[test]
+    fn who_finds_no_port_says_what_was_tried_and_what_helps() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = taken.local_addr().unwrap();
+        let options = sys::TcpOptions::default();
+        let dial = Dial { peer: at, local: Some(at), options, carries: true };
+        let of = of_an_hour(Traffic::Rr(plans::rr(Transport::Tcp)), Direction::Forward);
+        let asks = Alone::start(&of, Shared::new(1), Role::Request, StreamSocket::Dial(dial));
+        let Report::Rr(report) = asks.ends() else { panic!("who asks") };
+        let why = report.error.expect("no port is free");
+        let to = format!("connection to {at}: ");
+        for part in [&*to, "os error 98", "ip_local_port_range", "tcp_tw_reuse"] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
 }

@@ -262,8 +262,9 @@ impl Server {
         let Phase::Opening { answered: answered @ false, .. } = &mut self.phase else { return };
         *answered = true;
         self.answered = true;
-        let response = results::response(&self.terms.request, port, seen.granted);
-        let frame = response.answer(&self.terms.request);
+        let Terms { request, agreed, .. } = &self.terms;
+        let response = results::response(request, &agreed.plan.traffic, port, seen.granted);
+        let frame = response.answer(request);
         self.say(now_ns, &frame);
     }
 

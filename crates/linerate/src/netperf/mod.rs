@@ -95,16 +95,18 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
     let stop = signals::Stop::at_signals().map_err(|e| wrong(e.to_string()))?;
     let most = options.confidence.map_or(1, |confidence| confidence.max);
     let mut runs: Vec<Figures> = Vec::new();
+    let mut cut = Ok(());
     for _ in 0..most {
         std::thread::sleep(Duration::from_secs(line.wait_s));
         let first = runs.is_empty();
         let face = Face::new(line, &options, &request, &stop, first);
-        let (record, figures) = face.run(&request, &stop);
+        let (record, measured) = face.run(&request, &stop);
         if line.json {
             face::document(&record).map_err(wrong)?;
         }
-        let figures = outcome(line, &record, figures)?;
+        let (figures, why) = outcome(line, &record, measured)?;
         runs.push(figures);
+        cut = why;
         let reached = options.confidence.map(|wanted| (wanted, wanted.reached(&options, &runs)));
         if reached.is_some_and(|(wanted, reached)| wanted.suffices(&reached))
             || record.status != Status::Complete
@@ -113,13 +115,14 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
         }
     }
     if line.json {
-        return Ok(());
+        return cut;
     }
     let mut mean = Figures::mean(&runs);
     if let Some(confidence) = options.confidence {
         mean.reached = confidence.reached(&options, &runs);
     }
-    write(&report(&options, &mean)).map_err(|e| wrong(e.to_string()))
+    write(&report(&options, &mean)).map_err(|e| wrong(e.to_string()))?;
+    cut
 }
 
 fn shown(style: &ask::Style) -> &'static Style {
@@ -281,19 +284,30 @@ impl Observer for Face<'_> {
     }
 
     fn said(&mut self, said: &Said<'_>) {
-        // Without the server's totals there is no result: what is unknown is not 0.
-        if said.results.is_some() {
+        // Without the server's totals there is no result of what this end sends: what is unknown is not 0. What it
+        // received or was answered it knows itself.
+        if said.results.is_some() || self.line.way != ask::Way::Sends {
             self.figures = Some(figures::of(self.line, self.block, self.start.as_deref(), said));
         }
     }
 }
 
-/// The figures, or why there are none.
-fn outcome(line: &Line, record: &RunRecord, figures: Option<Figures>) -> Result<Figures, Failed> {
+/// The figures, and why they are not of the whole test; or why there are none.
+fn outcome(
+    line: &Line,
+    record: &RunRecord,
+    figures: Option<Figures>,
+) -> Result<(Figures, Result<(), Failed>), Failed> {
     match (&record.error, figures) {
-        (None, Some(figures)) => Ok(figures),
+        (None, Some(figures)) => Ok((figures, Ok(()))),
         // What was measured until then is shown.
-        (Some(error), Some(figures)) if error.kind == ErrorKind::Interrupted => Ok(figures),
+        (Some(error), Some(figures)) if error.kind == ErrorKind::Interrupted => {
+            Ok((figures, Ok(())))
+        }
+        // Each transaction was whole, whatever became of the next.
+        (Some(error), Some(figures)) if figures.transactions > 0.0 => {
+            Ok((figures, Err(failed(line, error))))
+        }
         (Some(error), _) => Err(failed(line, error)),
         (None, None) => Err(Failed(1, "netperf: nothing was measured\n".into())),
     }

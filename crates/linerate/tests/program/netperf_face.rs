@@ -2,11 +2,12 @@
 //! numbers in them.
 
 use linerate_testkit::peer::LONG;
+use nix::sys::signal::Signal;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::netperf::{Netserver, an_address, programs, serve, value};
-use crate::support::{alone, free_port, wait_for};
+use crate::support::{Client, alone, free_port, wait_for};
 
 /// linerate's client.
 pub(super) fn ours(port: u16, args: &str) -> Output {
@@ -227,6 +228,7 @@ fn both_ends_of_ours_make_every_test() {
         ("-t TCP_CRR", "P99_LATENCY"),
         ("-t TCP_CC", "P99_LATENCY"),
         ("-t TCP_CRR -l -50", "LOCAL_SEND_CALLS"),
+        ("-t UDP_RR -l -50", "LOCAL_SEND_CALLS"),
         ("-t omni -l 1 -- -d cc", "TRANSACTION_RATE"),
     ] {
         let dashes = if args.contains(" -- ") { "" } else { "-- -m 1000" };
@@ -241,6 +243,30 @@ fn both_ends_of_ours_make_every_test() {
         }
     }
     assert!(!server.log().contains("\"failed\""), "{}", server.log());
+}
+
+/// Of a real server as well, which says an error where its client closes what it sends to.
+#[test]
+fn a_test_until_a_signal_comes_has_figures_then() {
+    let _alone = alone();
+    let (server, at) = serve(&[]);
+    let theirs = programs("a_test_until_a_signal_comes_has_figures_then").map(|bin| {
+        an_address();
+        Netserver::start(&bin)
+    });
+    let ports = [Some(at.port()), theirs.as_ref().map(|server| server.port)];
+    for port in ports.into_iter().flatten() {
+        for test in ["TCP_MAERTS", "TCP_RR", "UDP_RR"] {
+            let words =
+                format!("netperf -H 127.0.0.1 -p {port} -t {test} -l 0 -P 0 -v 0 -- -k THROUGHPUT");
+            let client = Client::start(None, &words.split(' ').collect::<Vec<_>>());
+            server.carries(200_000);
+            client.signal(Signal::SIGINT);
+            let ran = client.end();
+            assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+            assert!(value(&ran.out, "THROUGHPUT") > 0.0, "{words}: {}", ran.out);
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use linerate_wire::netperf::PAD_NS;
 use super::{Client, HEAD_START_NS, INTERRUPTED_NS, LONGEST_NS, Phase, RUNNING, THREADS_LIMIT_NS};
 use crate::ending::{Failure, Trouble};
 use crate::lookout::Lookout;
+use crate::stream::Report;
 use crate::{Action, Seen, stream};
 
 impl Client {
@@ -87,7 +88,13 @@ impl Client {
                 let failure = if self.interrupted {
                     Failure::Interrupted
                 } else {
-                    Failure::Server("its results did not come in time".into())
+                    // A server of connections is ended by its clock, however early this end was over.
+                    let broken = self.reports.values().find_map(|report| match report {
+                        Report::Rr(rr) => rr.error.as_deref(),
+                        _ => None,
+                    });
+                    let after = broken.map_or_else(String::new, |why| format!(", after {why}"));
+                    Failure::Server(format!("its results did not come in time{after}"))
                 };
                 self.fail(now_ns, failure);
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
+use linerate_model::plan::Traffic;
 use linerate_session::assemble::HostSamples;
 use linerate_wire::netperf::{CpuShare, Length, Request, Response, Results};
 
@@ -25,17 +26,26 @@ pub(super) fn all_answered(request: &Request, moved: u64) -> bool {
     moved >= each.saturating_mul(count.into())
 }
 
-/// Where to, and with which buffers.
-pub(super) fn response(request: &Request, port: NonZeroU16, granted: Option<Granted>) -> Response {
+/// Where to, and with which buffers and datagrams of `traffic`.
+pub(super) fn response(
+    request: &Request,
+    traffic: &Traffic,
+    port: NonZeroU16,
+    granted: Option<Granted>,
+) -> Response {
     let size = |asked: Option<u32>, of: fn(&Granted) -> u32| asked.or(granted.as_ref().map(of));
-    let response = request.sizes.map(|sizes| sizes.1);
+    let sent = match traffic {
+        Traffic::Udp(udp) => Some(udp.size.bytes().into()),
+        Traffic::Rr(_) => request.sizes.map(|sizes| sizes.1),
+        Traffic::Tcp(_) => request.send_size,
+    };
     Response {
         data_port: Some(port),
         receive_buffer: granted.map(|granted| granted.receive),
         send_buffer: granted.map(|granted| granted.send),
         receive_size: size(request.sizes.map(|s| s.0).or(request.receive_size), |g| g.receive)
             .filter(|_| request.receives),
-        send_size: size(response.or(request.send_size), |g| g.send).filter(|_| request.transmits),
+        send_size: size(sent, |g| g.send).filter(|_| request.transmits),
         measures_cpu: request.measure_cpu,
         // Of its eight bits two are the kernel's.
         tos: request.tos.map(|tos| u32::from(tos & !3)),

@@ -30,12 +30,16 @@ impl Client {
     /// Takes whole lines of what was heard.
     pub(super) fn read(&mut self, now_ns: u64, bytes: &[u8]) {
         self.heard.extend_from_slice(bytes);
-        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
+        // However many they are, each byte is moved once.
+        let heard = std::mem::take(&mut self.heard);
+        for line in heard.split_inclusive(|byte| *byte == b'\n') {
             if self.closed {
                 return;
             }
-            self.on_line(now_ns, line.trim_ascii_end());
+            match line.strip_suffix(b"\n") {
+                Some(line) => self.on_line(now_ns, line.trim_ascii_end()),
+                None => self.heard = line.to_vec(),
+            }
         }
         if self.heard.len() > MAX_LINE {
             self.no_protocol(now_ns);

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 
+use linerate_model::limits;
 use linerate_model::plan::{Direction, End, IpVersion, RrPlan, TestPlan, Traffic, Transport};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{NANOS_PER_SECOND, Nanos};
@@ -81,12 +82,6 @@ pub(in crate::client) fn fit(plan: &mut TestPlan) -> Result<Vec<String>, ErrorRe
     }
     if plan.warmup.0 > 0 {
         return Err(none("a warm-up", "netperf's servers count from the first byte on"));
-    }
-    if let Traffic::Rr(RrPlan { transport: Transport::Udp, .. }) = plan.traffic
-        && !matches!(plan.end, End::Time(_))
-    {
-        let why = "its server counts what arrives and would wait for what is lost: ask for a time";
-        return Err(none("a number of requests over UDP", why));
     }
     if !plan.direction.has_reverse() {
         return Ok(vec![]);
@@ -178,7 +173,17 @@ fn length(plan: &TestPlan) -> Result<Length, ErrorRecord> {
                 .map(Length::Seconds)
                 .map_err(|_| none("so long a test", "its seconds do not fit netperf's message"));
         }
+        // All marks of its end may be lost; the server counts as well. A number that no message holds has no end.
+        (End::Datagrams(count), Traffic::Rr(RrPlan { transport: Transport::Udp, .. })) => {
+            let units = i32::try_from(count).map(i32::unsigned_abs);
+            return Ok(units.map_or(Length::Seconds(0), Length::Units));
+        }
         _ if !plan.direction.has_reverse() => return Ok(Length::Seconds(0)),
+        // Without an end: it closes the connection, which ends a server that sends bytes. Nothing ends one that sends
+        // datagrams.
+        (End::Bytes(bytes), Traffic::Tcp(_)) if bytes >= limits::BYTES.max => {
+            return Ok(Length::Seconds(0));
+        }
         (End::Bytes(bytes), _) => bytes,
         (End::Datagrams(count), Traffic::Udp(udp)) => {
             count.saturating_mul(u64::from(udp.size.bytes()))
@@ -213,14 +218,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_over_udp_end_by_the_clock() {
+    fn a_server_counts_requests_over_udp_that_its_message_can_count() {
         let asked = |transport, end| {
             let rr = Traffic::Rr(plans::rr(transport));
-            fit(&mut TestPlan { traffic: rr, ..plan(Direction::Forward, end) })
+            let mut plan = TestPlan { traffic: rr, ..plan(Direction::Forward, end) };
+            assert_eq!(fit(&mut plan).unwrap().len(), 0);
+            length(&plan).unwrap()
         };
-        assert!(asked(Transport::Udp, End::Datagrams(5)).is_err());
-        assert!(asked(Transport::Udp, End::Time(Nanos::from_secs(1))).is_ok());
-        assert!(asked(Transport::Tcp, End::Datagrams(5)).is_ok());
+        assert_eq!(asked(Transport::Udp, End::Datagrams(5)), Length::Units(5));
+        assert_eq!(asked(Transport::Udp, End::Datagrams(1 << 31)), Length::Seconds(0));
+        assert_eq!(asked(Transport::Udp, End::Time(Nanos::from_secs(1))), Length::Seconds(1));
+        // A connection says by closing that there are no more.
+        assert_eq!(asked(Transport::Tcp, End::Datagrams(5)), Length::Seconds(0));
+    }
+
+    #[test]
+    fn a_server_that_sends_without_an_end_is_one_of_tcp() {
+        let endless = plan(Direction::Reverse, End::Bytes(limits::BYTES.max));
+        assert_eq!(length(&endless).unwrap(), Length::Seconds(0));
+        let udp = TestPlan { traffic: Traffic::Udp(plans::udp()), ..endless };
+        assert!(length(&udp).unwrap_err().why.contains("2,147,483,647"));
     }
 
     #[test]

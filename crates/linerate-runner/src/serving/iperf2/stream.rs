@@ -263,6 +263,14 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
+    fn stream(server: &Server, transport: Transport) -> Result<Test, Refused> {
+        let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
+        let asked = Asked { peer: at, local: at, transport, header: Header::default(), first: 80 };
+        let socket = sys::udp_socket(([127, 0, 0, 1], 0).into()).unwrap();
+        let granted = grant(server, &asked, None)?;
+        Ok(granted(StreamSocket::Udp(socket, None), Vec::new()))
+    }
+
     #[tokio::test]
     async fn who_forges_addresses_takes_nothing_of_their_owners_share_and_day() {
         let options = Options {
@@ -272,14 +280,7 @@ mod tests {
             ..Options::default()
         };
         let server = Server::alone(options);
-        let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
-        let stream = |transport| {
-            let asked =
-                Asked { peer: at, local: at, transport, header: Header::default(), first: 80 };
-            let socket = sys::udp_socket(([127, 0, 0, 1], 0).into()).unwrap();
-            let granted = grant(&server, &asked, None)?;
-            Ok::<Test, Refused>(granted(StreamSocket::Udp(socket, None), Vec::new()))
-        };
+        let stream = |transport| stream(&server, transport);
         let forged = [stream(Transport::Udp).unwrap(), stream(Transport::Udp).unwrap()];
         // They have a share and a day of their own.
         assert_eq!(stream(Transport::Udp).err().map(|e| e.kind), Some(RefusalKind::Busy));
@@ -297,14 +298,7 @@ mod tests {
         let max_duration = Nanos::from_secs(10);
         let options = Options { max_memory: 14 << 20, max_duration, ..Options::default() };
         let server = Server::alone(options);
-        let stream = |transport| {
-            let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
-            let asked =
-                Asked { peer: at, local: at, transport, header: Header::default(), first: 80 };
-            let socket = sys::udp_socket(([127, 0, 0, 1], 0).into()).unwrap();
-            let granted = grant(&server, &asked, None)?;
-            Ok::<Test, Refused>(granted(StreamSocket::Udp(socket, None), Vec::new()))
-        };
+        let stream = |transport| stream(&server, transport);
         let forged = [stream(Transport::Udp).unwrap(), stream(Transport::Udp).unwrap()];
         let refused = stream(Transport::Udp).err().expect("it is more than half");
         assert_eq!(refused.kind, RefusalKind::Busy);

@@ -13,6 +13,8 @@ use crate::options::Options;
 
 /// Bytes of a call of a TCP test that names none.
 const BLOCK_BYTES: u32 = 131_072;
+/// The smallest buffer of a socket that sends (`SOCK_MIN_SNDBUF`, include/net/sock.h), in bytes.
+const LEAST_BUFFER: u32 = 4_608;
 /// No data goes to a port that services of a host have: behind one address may stand another's.
 const LEAST_PORT: u16 = 1_024;
 /// Rows that the data thread of one test keeps at most; the interval grows with the test.
@@ -69,14 +71,15 @@ pub(super) fn plan(
     // Both buffers of a socket are of one size here.
     let window = request.send_buffer.max(request.receive_buffer);
     let (least, most) = (limits::WINDOW_BYTES.min as u32, limits::WINDOW_BYTES.max as u32);
+    let window = window.map(|window| window.clamp(least, most));
     let plan = TestPlan {
         direction,
         end,
         interval: Nanos(interval.clamp(limits::INTERVAL_NS.min, limits::INTERVAL_NS.max)),
-        window: window.map(|window| window.clamp(least, most)),
+        window,
         dscp: request.tos.map(|tos| tos >> 2),
         server_cpus: admission::wished_core(request.core),
-        ..TestPlan::new(traffic(request, ip))
+        ..TestPlan::new(traffic(request, ip, window))
     };
     admission::check(&plan, Dialect::Netperf, ip, options)
         .map_err(|refused| Refusal::new(refused.kind, refused.why))?;
@@ -99,7 +102,7 @@ fn end(request: &Request, options: &Options) -> (End, u64) {
     }
 }
 
-fn traffic(request: &Request, ip: IpVersion) -> Traffic {
+fn traffic(request: &Request, ip: IpVersion, window: Option<u32>) -> Traffic {
     // What a connection without data stands for.
     let sizes = request.sizes.or(request.connections.then_some((1, 1)));
     if let Some((asked, answer)) = sizes {
@@ -114,6 +117,8 @@ fn traffic(request: &Request, ip: IpVersion) -> Traffic {
     let size = if request.transmits { request.send_size } else { request.receive_size };
     match request.transport {
         Transport::Udp => {
+            // Without a size as large as the buffer, of which the kernel gives twice what it is asked for.
+            let size = size.or(window.map(|window| window.saturating_mul(2).max(LEAST_BUFFER)));
             // A receiver is not told how large datagrams are.
             let size = size.filter(|_| request.transmits).and_then(DatagramSize::new);
             Traffic::Udp(UdpPlan {
@@ -230,7 +235,13 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(size(&Request { receive_size: Some(100), ..udp.clone() }), 65_507);
-        let sends = Request { transmits: true, receives: false, send_size: Some(100), ..udp };
-        assert_eq!(size(&sends), 100);
+        let sends = Request { transmits: true, receives: false, ..udp };
+        assert_eq!(size(&Request { send_size: Some(100), ..sends.clone() }), 100);
+        // As netserver's, which sends what its buffer holds.
+        let buffer = |bytes| size(&Request { send_buffer: Some(bytes), ..sends.clone() });
+        assert_eq!((buffer(1_000), buffer(8_192), buffer(65_536)), (4_608, 16_384, 65_507));
+        assert_eq!(size(&sends), 65_507);
+        let small = Request { send_buffer: Some(8_192), send_size: Some(100), ..sends };
+        assert_eq!(size(&small), 100);
     }
 }
