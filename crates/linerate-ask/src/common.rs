@@ -243,9 +243,9 @@ impl Show {
         all.into_iter().filter_map(|(given, name)| given.then_some(name))
     }
 
-    /// Refuses what verbs that run tests for another end would ignore.
-    pub fn without_live(self) -> Result<Self, Refusal> {
-        match self.given().find(|name| ["--watch", "--web"].contains(name)) {
+    /// Refuses what verbs that run tests for another end would ignore, of these options.
+    pub fn without(self, ignored: &[&str]) -> Result<Self, Refusal> {
+        match self.given().find(|name| ignored.contains(name)) {
             None => Ok(self),
             Some(name) => Err(usage::refusal(
                 &[name],

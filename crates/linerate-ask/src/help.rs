@@ -53,7 +53,7 @@ pub fn profile() -> String {
         "  linerate profile udp --local                            both ends, on this machine alone
   linerate profile udp HOST --rate 2G --save p.json       where this host's CPU time goes at that rate
   linerate report p.json -o p.html                        the same as a page with a flame graph
-  linerate profile udp HOST --at-knee                     below and above the highest rate without loss
+  linerate profile udp HOST --at-knee                     below and above the highest rate with little loss
   linerate profile tcp HOST --against '--tx sendfile'     what differs between two tests
   linerate profile --compare before.json after.json       the same of two that were kept
 ",
@@ -140,7 +140,7 @@ pub fn tcp() -> String {
   linerate tcp HOST -P 4 -t 30s
   linerate tcp HOST -R -C bbr               the server sends, with BBR
   linerate tcp HOST -b 500M                 paced by the kernel
-  linerate tcp HOST --rx truncate           receivers do not copy the bytes
+  linerate tcp HOST --rx copy               receivers copy the bytes, as an application does
 ",
     )
 }

@@ -125,7 +125,7 @@ impl Tested {
     /// # Errors
     /// When it does not.
     pub fn asked(&self) -> Result<Asked, ErrorRecord> {
-        if self.show().without_live()?.output.json_lines {
+        if self.show().without(&["--watch", "--web"])?.output.json_lines {
             let why = "a profile is one document, made when all is over";
             return Err(usage::error("cannot use `--json-lines` here", why, &["--json"]));
         }
@@ -285,6 +285,23 @@ mod tests {
         assert!(parsed("linerate profile udp --local").search().unwrap().is_none());
         let pps = parsed("linerate profile udp --local --rate 10kpps --at-knee");
         assert_eq!(pps.search().unwrap_err().exit_code, 2);
+    }
+
+    #[test]
+    fn a_knee_is_searched_for_only_where_a_search_can_be_made() {
+        for (options, what) in [
+            ("--send-only", "cannot use `--at-knee` with `--send-only`"),
+            ("--rate 1M", "cannot use `--at-knee` at that rate"),
+            ("--both", "cannot search both directions at once"),
+        ] {
+            let tested = parsed(&format!("linerate profile udp h --at-knee {options}"));
+            let search = tested.search().map(|search| search.unwrap().asked());
+            let error = match search {
+                Ok(asked) => asked.expect_err(options),
+                Err(error) => error,
+            };
+            assert_eq!((error.what.as_str(), error.exit_code), (what, 2));
+        }
     }
 
     #[test]

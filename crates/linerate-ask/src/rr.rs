@@ -36,7 +36,7 @@ pub struct RrArgs {
     #[arg(long, value_name = "BYTES", default_value = "1", help_heading = "Traffic")]
     #[serde(deserialize_with = "text")]
     response: ByteCount,
-    /// Requests in flight on each stream.
+    /// Requests in flight on each stream. Beside --rate, 1 is no limit: requests leave when they are due.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Traffic")]
     #[serde(deserialize_with = "text")]
     outstanding: u64,

@@ -133,8 +133,11 @@ impl SearchArgs {
             goals.extend(Goal::preset("pdr"));
         }
         if let Some(time) = self.time {
-            usage::within("--time", &linerate_model::limits::DURATION_NS, time.0)?;
             goals = goals.into_iter().map(|goal| goal.with_time(Some(time))).collect();
+        }
+        let timed = if self.time.is_some() { "--time" } else { "--goal" };
+        for goal in &goals {
+            usage::within(timed, &linerate_model::limits::DURATION_NS, goal.time.0)?;
         }
         goals.dedup();
         let max = self.max.and_then(|max| max.0);

@@ -24,7 +24,7 @@ pub struct Where {
     /// Test this machine alone: a server inside this process, over loopback.
     #[arg(long)]
     pub local: bool,
-    /// The server's port, TCP and UDP [default: 5201].
+    /// The server's port, TCP and UDP [default: 5201, or that of --dialect].
     #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     #[serde(deserialize_with = "some")]
     pub port: Option<u16>,
@@ -90,6 +90,7 @@ impl Where {
     /// Checks what can be checked here. `send_only` is the option of that name.
     pub fn find(&self, verb: &str, send_only: bool) -> Result<Found, Refusal> {
         let target = self.target(verb, send_only)?;
+        self.fits_together(send_only)?;
         let literal = match &target {
             Target::Local => None,
             Target::Host { name, .. } | Target::Discard { name, .. } => address(name),
@@ -101,14 +102,6 @@ impl Where {
                 literal.map_or_else(|| is_localhost(name), |a| a.is_loopback())
             }
         };
-        if self.key_file.is_some() && (send_only || self.local) {
-            return Err(usage::refusal(
-                &["--key-file"],
-                "cannot use `--key-file` here",
-                "there is no other machine that would ask for a key",
-                &["leave it out"],
-            ));
-        }
         let key = self.key_file.as_deref().map(key::read).transpose()?;
         // The server inside this process is linerate's, and a key is proven in its own protocol only.
         let own = (self.local || key.is_some()).then_some(Dialect::Native);
@@ -176,6 +169,61 @@ impl Where {
         let dialect = self.dialect.0.unwrap_or_default();
         let (name, port) = (name.to_owned(), self.port.unwrap_or(dialect.port()));
         Ok(if send_only { Target::Discard { name, port } } else { Target::Host { name, port } })
+    }
+
+    /// Refuses what would be ignored beside another option, and what the command line refuses by itself, of whoever asks
+    /// by data.
+    fn fits_together(&self, send_only: bool) -> Result<(), Refusal> {
+        let foreign = self.dialect.0.is_some_and(|dialect| dialect != Dialect::Native);
+        let keyed = self.key_file.is_some();
+        let faults: [(bool, &[&str], &str, &str, &str); 6] = [
+            (
+                self.ipv4 && self.ipv6,
+                &["--ipv4", "--ipv6"],
+                "cannot use `-4` and `-6` together",
+                "each of them leaves out what the other asks for",
+                "leave out one of the two",
+            ),
+            (
+                self.port == Some(0),
+                &["--port"],
+                "cannot use `--port 0`",
+                "no server listens there",
+                "1 to 65535, such as --port 5201",
+            ),
+            (
+                self.local && self.port.is_some(),
+                &["--port", "--local"],
+                "cannot use `--port` with `--local`",
+                "the server inside this process takes a free port, and yours would be ignored",
+                "leave out `--port`, or `linerate serve` here and 127.0.0.1 in place of `--local`",
+            ),
+            (
+                keyed && (send_only || self.local),
+                &["--key-file"],
+                "cannot use `--key-file` here",
+                "there is no other machine that would ask for a key",
+                "leave it out",
+            ),
+            (
+                keyed && foreign,
+                &["--key-file", "--dialect"],
+                "cannot use `--key-file` with a `--dialect` of another program",
+                "only linerate's own protocol proves a key, and the test would run without",
+                "leave out one of the two",
+            ),
+            (
+                send_only && foreign,
+                &["--dialect", "--send-only"],
+                "cannot use `--send-only` with a `--dialect` of another program",
+                "nobody is there to speak with, and the datagrams are linerate's own",
+                "leave out `--dialect`: `--port` says where they go",
+            ),
+        ];
+        let fault = faults.into_iter().find(|(found, ..)| *found);
+        fault.map_or(Ok(()), |(_, options, what, why, hint)| {
+            Err(usage::refusal(options, what, why, &[hint]))
+        })
     }
 
     fn version(&self, literal: Option<IpAddr>) -> Result<Option<IpVersion>, Refusal> {

@@ -173,6 +173,8 @@ mod tests {
             ("udp", json!({"time": "1s", "bytes": "1M"}), "--bytes"),
             ("udp", json!({"time": "200000s"}), "--time"),
             ("udp", json!({"rate": "1"}), "--rate"),
+            ("udp", json!({"port": 0}), "--port"),
+            ("udp", json!({"ipv4": true, "ipv6": true}), "--ipv6"),
             ("rr", json!({"outstanding": 0}), "--outstanding"),
             ("udp", json!({"watch": true}), "--watch"),
             ("udp", json!({"web": "8080"}), "--web"),

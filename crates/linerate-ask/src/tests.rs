@@ -186,6 +186,8 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
         "udp h --engine fast",
         "udp h --json --json-lines",
         "udp --local --key-file k",
+        "udp --local -p 5300",
+        "udp h --send-only --dialect iperf2",
         "udp h --key-file /nonexistent/key",
         "tcp h -l 0",
         "tcp h -l 5Mi",
@@ -207,6 +209,49 @@ fn what_makes_no_sense_is_refused_before_any_packet() {
         assert!(text.contains("\n  caused by: "), "{line}: {text}");
         assert!(!text.contains('\u{1b}'), "{line}: {text}");
     }
+}
+
+#[test]
+fn no_key_is_left_unproven_without_a_word() {
+    for dialect in ["iperf3", "iperf2", "netperf", "nuttcp"] {
+        let text = refusal(&format!("tcp h --key-file k --dialect {dialect}"));
+        assert!(text.contains("the test would run without"), "{text}");
+    }
+    assert!(refusal("tcp h --key-file k --dialect native").contains("No such file"));
+    assert!(ask("udp h --send-only --dialect native").is_ok());
+}
+
+#[test]
+fn a_trial_of_a_tuning_takes_as_long_as_its_help_says() {
+    let Measure::Tune(args) = measure("tune tcp --local").unwrap() else { panic!("a tuning") };
+    let trial = args.asked().unwrap().test.request.plan;
+    assert_eq!(trial.duration(), Some(Nanos::from_secs(1)));
+    let all = <Line as clap::CommandFactory>::command();
+    let tune = all.find_subcommand("tune").unwrap();
+    for verb in ["udp", "tcp", "rr"] {
+        let test = tune.find_subcommand(verb).unwrap();
+        let arg = |id: &str| test.get_arguments().find(|arg| arg.get_id().as_str() == id).unwrap();
+        let help = |id: &str| arg(id).get_help().unwrap().to_string();
+        assert!(help("time").contains("[default: 1s]"), "{verb}: {}", help("time"));
+        assert!(!help("profile").contains("linerate udp"), "{verb}: {}", help("profile"));
+        assert!(arg("interval").is_hide_set() && !arg("warmup").is_hide_set(), "{verb}");
+    }
+}
+
+#[test]
+fn times_of_trials_are_looked_at_before_the_first() {
+    let short = "search h --goal loss=0,time=1us --goal loss=1%,time=2s";
+    let Measure::Search(args) = measure(short).unwrap() else { panic!("a search") };
+    assert_eq!(args.asked().unwrap_err().what, "cannot use `--goal`: duration would be 1 us");
+
+    #[derive(Debug, clap::Parser)]
+    struct Doctor {
+        #[command(flatten)]
+        args: doctor::DoctorArgs,
+    }
+    let words = ["doctor", "h", "--prove", "offload.tso", "--allow-settings", "-t", "0"];
+    let doctor = <Doctor as clap::Parser>::try_parse_from(words).unwrap();
+    assert_eq!(doctor.args.asked().unwrap_err().options, ["--time"]);
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::usage::{self, Refusal};
 /// To another host when no rate is asked for: what nearly every path carries.
 const DEFAULT_RATE: u64 = 100_000_000;
 
+/// Where a search for a knee begins, bit/s.
+const LEAST_KNEE: u64 = 1_000_000;
+
 /// Datagrams: rate, loss by place, jitter, delay variation, CPU and what limits them.
 ///
 /// UDP has no congestion control: a flood harms whoever shares the path. So without `--rate` this
@@ -110,8 +113,24 @@ impl UdpArgs {
 
     /// A quick search for the highest rate of such datagrams on this path, up to the test's own.
     pub(crate) fn search(&self) -> Result<SearchArgs, ErrorRecord> {
-        let mut words = vec!["linerate", "search", "--local", "--preset", "quick"];
+        if self.send_only {
+            return Err(usage::error(
+                "cannot use `--at-knee` with `--send-only`",
+                "nobody is there to say what arrives",
+                &["leave out `--send-only` and run `linerate serve` there"],
+            ));
+        }
+        let least = LEAST_KNEE.to_string();
+        let mut words =
+            vec!["linerate", "search", "--local", "--preset", "quick", "--min", least.as_str()];
         let max = match self.rate {
+            Some(RateOrMax(Some(Rate::Bits(rate)))) if rate.bits_per_second() <= LEAST_KNEE => {
+                return Err(usage::error(
+                    "cannot use `--at-knee` at that rate",
+                    "the search for the knee goes from 1 Mbit/s up to `--rate`",
+                    &["a higher --rate", "--rate max"],
+                ));
+            }
             Some(RateOrMax(Some(Rate::Bits(rate)))) => Some(rate.bits_per_second().to_string()),
             Some(RateOrMax(Some(_))) => {
                 let why = "a search is for a rate in bit/s";

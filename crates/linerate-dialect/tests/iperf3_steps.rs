@@ -1,22 +1,23 @@
-//! What a server in iperf3's dialect keeps at moments that no story of a whole test meets: bytes that come
-//! together, and connections that end between two steps.
+//! What both ends in iperf3's dialect keep at moments that no story of a whole test meets: bytes that come
+//! together, connections that end between two steps, and a server that gives up late.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use linerate_dialect::control::ControlError;
-use linerate_dialect::ending::Early;
+use linerate_dialect::ending::{Early, Failure, Trouble};
+use linerate_dialect::iperf3::client::{self, Client};
 use linerate_dialect::iperf3::server::{Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report, Tick};
 use linerate_dialect::{Action, Conversation as _, Input, Seen};
 use linerate_model::plan::{AgreedPlan, End, TestPlan, Traffic};
-use linerate_model::sample::{RecvInterval, RecvReport};
+use linerate_model::sample::{RecvInterval, RecvReport, SendReport};
 use linerate_model::served::Outcome;
 use linerate_model::test_event::{Cpu, TestEvent};
 use linerate_model::units::Nanos;
 use linerate_session::assemble::HostSamples;
 use linerate_testkit::plans;
-use linerate_wire::iperf3::{Results, State, StreamResults};
+use linerate_wire::iperf3::{self, ErrorNumber, Results, State, StreamResults};
 
 const MS: u64 = 1_000_000;
 
@@ -180,4 +181,50 @@ fn a_client_that_takes_its_results_byte_by_byte_is_given_up() {
     }
     assert_eq!(w.s.outcome(), vanished("the client was silent for too long"));
     assert_eq!(w.now - from, 5_000 * MS);
+}
+
+/// A client that has sent its results and now hears `bytes` where the server's are due: what it knows then.
+fn in_place_of_results(bytes: &[u8]) -> client::Ended {
+    let terms = client::Terms {
+        plan: TestPlan { end: End::Datagrams(9), ..plans::plan(Traffic::Udp(plans::udp())) },
+        cookie: None,
+        parameters: b"{}".to_vec(),
+        patience_ns: 10_000 * MS,
+        silence_ns: 30_000 * MS,
+        settle_ns: 50 * MS,
+        rtt_ns: 0,
+    };
+    let mut client = Client::new(terms, 0);
+    let seen = Seen { ran_ns: u64::MAX, ..Seen::default() };
+    let agreed = [State::ParamExchange, State::CreateStreams].map(State::byte);
+    let running = [State::TestStart, State::TestRunning].map(State::byte);
+    let sent = Box::new(Report::Send(SendReport::default()));
+    for (at_ms, input) in [
+        (1, Input::Bytes(&agreed)),
+        (2, Input::Arrived(0)),
+        (3, Input::Bytes(&running)),
+        (4, Input::Prepared(None)),
+        (5, Input::Data(DataEvent::Done(0, sent), &|_| None)),
+        (55, Input::Time),
+        (56, Input::Bytes(&[State::ExchangeResults.byte()])),
+        (57, Input::Host(HostSamples::default(), Cpu::default())),
+        (58, Input::Bytes(bytes)),
+    ] {
+        client.input(at_ms * MS, &seen, input);
+    }
+    client.ended(58 * MS, None, false)
+}
+
+#[test]
+fn a_server_that_gives_up_in_place_of_its_results_says_why() {
+    let failure = iperf3::Failure { number: ErrorNumber::RECEIVE_RESULTS, errno: 0 };
+    for (bytes, failure) in [
+        (&failure.encode()[..], Failure::Iperf3(Some(failure))),
+        (&[State::ServerTerminate.byte()], Failure::Stopped("it was asked to stop".into())),
+    ] {
+        let trouble = in_place_of_results(bytes).trouble;
+        assert_eq!(trouble, Some(Trouble { doing: "exchanging results", failure }));
+    }
+    let ended = in_place_of_results(&results());
+    assert_eq!((ended.results, ended.trouble), (true, None));
 }

@@ -253,8 +253,8 @@ fn fits_together(line: &mut Line, given: &[(&str, Side)]) -> Parsed<()> {
             line.notes.push(format!("--{name} changes nothing here: no user is proven"));
         }
     }
-    if line.json && is_given("interval") && line.format.is_some() {
-        line.notes.push("the report format (-f) is ignored with JSON output (-J)".into());
+    if line.json && line.format.is_some() {
+        line.notes.push("Report format (-f) flag ignored with JSON output (-J)".into());
     }
     match line.length {
         Some(length) if line.udp && !(16..=65_507).contains(&length) => {

@@ -85,8 +85,14 @@ fn faults_have_iperf3s_words() {
 }
 
 #[test]
-fn a_servers_option_without_effect_is_said() {
+fn an_option_without_effect_is_said() {
     let notes = |words| line(words).map(|line| line.notes);
+    // As iperf3 says it, with or without intervals.
+    for words in ["-c x -J -f m", "-c x -f K -J -i 1", "-s -J -f g"] {
+        let said = notes(words).unwrap_or_default();
+        assert_eq!(said, ["Report format (-f) flag ignored with JSON output (-J)"], "{words}");
+    }
+    assert_eq!((notes("-c x -f m -i 1"), notes("-c x -J -i 1")), (Ok(vec![]), Ok(vec![])));
     assert_eq!(notes("-s -A 0 --rcv-timeout 500 -6"), Ok(vec![]));
     assert_eq!(notes("-s -1 --idle-timeout 5"), Ok(vec![]));
     let said = notes("-s --idle-timeout 5").unwrap_or_default();

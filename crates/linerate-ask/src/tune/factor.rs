@@ -417,6 +417,9 @@ mod tests {
             ("udp hydra2 --rate 1kpps -l 64 --objective rate,loss=1%", "--rate"),
             ("udp --local --both", "--both"),
             ("udp --local -k 10", "--datagrams"),
+            ("tcp --local -i 100ms", "--interval"),
+            ("tcp --local --quiet", "--quiet"),
+            ("rr --local -v", "--verbose"),
             ("udp 192.0.2.7 --send-only", "--send-only"),
         ] {
             let refused = asked(line).expect_err(line);

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use linerate_model::plan::{Direction, End, Traffic, TrafficKind};
 use linerate_model::units::{BitRate, Nanos};
 
-use crate::common::OutputArgs;
+use crate::common::{OutputArgs, Span};
 use crate::help;
 use crate::rr::RrArgs;
 use crate::tcp::TcpArgs;
@@ -48,21 +48,28 @@ pub struct TuneArgs {
 pub enum TuneTest {
     /// Of datagrams.
     #[command(about = "Datagrams: size, window, streams, engine and cores", long_about = None,
-        after_help = help::tune(), mut_arg("profile", saved_profile))]
+        after_help = help::tune(), mut_args(of_tuning))]
     Udp(Box<Tuned<UdpArgs>>),
     /// Of a byte stream.
     #[command(about = "A byte stream: window, block, streams, congestion control and cores", long_about = None,
-        after_help = help::tune(), mut_arg("profile", saved_profile))]
+        after_help = help::tune(), mut_args(of_tuning))]
     Tcp(Box<Tuned<TcpArgs>>),
     /// Of requests and responses.
     #[command(about = "Requests and responses: cores", long_about = None,
-        after_help = help::tune(), mut_arg("profile", saved_profile))]
+        after_help = help::tune(), mut_args(of_tuning))]
     Rr(Box<Tuned<RrArgs>>),
 }
 
-fn saved_profile(arg: clap::Arg) -> clap::Arg {
-    arg.help("Save the best setting as the profile of this name, for `linerate udp --profile NAME`")
-        .help_heading("Tuning")
+/// Options of a test as a tuning takes them; those that are of a single test's lines are refused, and not shown.
+fn of_tuning(arg: clap::Arg) -> clap::Arg {
+    match arg.get_id().as_str() {
+        "profile" => arg
+            .help("Save the best setting under this name, for `--profile NAME` of such a test")
+            .help_heading("Tuning"),
+        "time" => arg.help("Measured time of each trial, such as 1s, 500ms or 10s [default: 1s]"),
+        "interval" | "quiet" | "verbose" | "watch" | "web" => arg.hide(true),
+        _ => arg,
+    }
 }
 
 /// A test with the options of its tuning.
@@ -165,7 +172,7 @@ impl TuneArgs {
             TuneTest::Tcp(a) => (TrafficKind::Tcp, a.test.trial(TRIAL)?, &a.how, a.test.show),
             TuneTest::Rr(a) => (TrafficKind::Rr, a.test.trial(TRIAL)?, &a.how, a.test.show),
         };
-        show.without_live()?;
+        show.without(&["--watch", "--web", "--verbose", "--quiet"])?;
         let aim = aim(verb, how.objective.as_deref())?;
         check(&mut test, verb, &aim)?;
         let width = share(&how.width).filter(|width| (0.001..=0.5).contains(width));
@@ -215,6 +222,14 @@ fn check(test: &mut Asked, verb: TrafficKind, aim: &Aim) -> Result<(), Refusal> 
             &["--time 1s"],
         ));
     };
+    if plan.interval != Span::default().interval {
+        return Err(usage::refusal(
+            &["--interval"],
+            "cannot use `--interval` here",
+            "a trial is one figure of the result, and it would be ignored",
+            &["leave it out"],
+        ));
+    }
     plan.interval = interval(time);
     if matches!(test.request.target, linerate_runner::client::Target::Discard { .. }) {
         return Err(usage::refusal(

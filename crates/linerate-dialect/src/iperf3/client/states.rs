@@ -19,10 +19,13 @@ impl Client {
             self.on_failure(now_ns);
             return true;
         }
-        if let Phase::Exchanging { .. } = self.phase {
+        let Some(&byte) = self.heard.first() else { return false };
+        // In place of its results a server may say that it cannot go on. No length that is legal begins so.
+        let gives_up =
+            matches!(State::from_byte(byte), Some(State::ServerError | State::ServerTerminate));
+        if matches!(self.phase, Phase::Exchanging { .. }) && !gives_up {
             return self.read_results(now_ns);
         }
-        let Some(&byte) = self.heard.first() else { return false };
         self.heard.drain(..1);
         match State::from_byte(byte) {
             Some(State::AccessDenied) => self.fail(now_ns, Failure::Busy),
