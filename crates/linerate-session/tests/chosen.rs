@@ -63,6 +63,23 @@ fn rows_of_a_test_that_runs_are_judged_like_the_whole() {
 }
 
 #[test]
+fn rows_of_a_peer_that_lies_add_up_to_no_overflow() {
+    let mut record = records::udp_both();
+    for row in &mut record.intervals {
+        let receiver = row.figures.reverse.as_mut().unwrap().receiver.as_mut().unwrap();
+        receiver.unattributed = Some(u64::MAX);
+    }
+    assert!(so_far(&record, &record.intervals, record.asked.rate_bps).is_some());
+    let mut record = records::tcp();
+    for row in &mut record.intervals {
+        let tcp = row.figures.sender.as_mut().unwrap().tcp.as_mut().unwrap();
+        tcp.retransmits = Some(u64::MAX);
+    }
+    let verdict = so_far(&record, &record.intervals, record.asked.rate_bps).unwrap();
+    assert_eq!(verdict.evidence["retransmits_segments"], u64::MAX as f64);
+}
+
+#[test]
 fn the_kind_of_doubt_has_its_name() {
     assert_eq!(DoubtKind::RateChanged.name(), "rate-changed");
 }

@@ -1,6 +1,6 @@
 //! The verdict on made-up records: each limit is named when it is the limit, and not otherwise.
 
-use linerate_model::plan::{EngineChoice, PlanDirection, TrafficKind, Transport};
+use linerate_model::plan::{Dialect, EngineChoice, PlanDirection, TrafficKind, Transport};
 use linerate_model::record::{
     CpuFigures, Figures, HostFigures, Limit, Pair, Quantiles, ReceiverFigures, RrFigures,
     RunRecord, SenderFigures, Status, TcpFigures,
@@ -349,6 +349,11 @@ fn advice_is_possible_on_the_host_it_is_given_for() {
     assert_eq!(advice(vec![], &full), "");
     assert!(advice(vec![0, 3], &full).contains("--cpu 0"), "{}", advice(vec![0, 3], &full));
     assert!(advice(vec![0, 3], &full).contains("--streams 2"));
+    // A thread on a core of the interface's interrupts gets one that takes none, and is told why.
+    let interrupts =
+        |record: &mut RunRecord| record.client.nic.as_mut().unwrap().irq_cores = vec![0, 1];
+    let other = advice(vec![0, 3], &interrupts);
+    assert!(other.contains("--cpu 3 (core 1 also takes the NIC's interrupts)"), "{other}");
     let one_host = |record: &mut RunRecord| {
         record.client.boot_id = Some("here".into());
         record.server.as_mut().unwrap().boot_id = Some("here".into());
@@ -363,6 +368,17 @@ fn advice_is_possible_on_the_host_it_is_given_for() {
     // One core for two threads is none.
     assert!(!advice(vec![3], &one_host).contains("--streams"));
     assert!(advice(vec![2, 3], &one_host).contains("--streams 2"));
+    // Both ways a stream has two threads at each end, and one core is not for several of them.
+    let both = |record: &mut RunRecord| record.asked.direction = PlanDirection::Both.into();
+    assert_eq!(advice(vec![3], &both), "");
+    assert_eq!(advice(vec![0, 3], &both), "--streams 2: more threads, for the cores that are idle");
+    let streams = |streams: u16| {
+        advice(vec![0, 3], &move |record: &mut RunRecord| record.asked.streams = streams)
+    };
+    assert_eq!(streams(2), "--streams 4: more threads, for the cores that are idle");
+    assert_eq!(streams(128), "", "no test has more");
+    let netperf = |record: &mut RunRecord| record.asked.dialect = Dialect::Netperf.into();
+    assert_eq!(advice(vec![0, 3], &netperf), "--cpu 0", "netperf's tests have one stream");
     let overflow = |most: u64| {
         advice(vec![], &move |record: &mut RunRecord| {
             let receiver = record.totals.receiver.as_mut().unwrap();
@@ -445,6 +461,44 @@ fn the_direction_that_falls_short_is_the_limit() {
     });
     assert_eq!(verdict.limit, Limit::TcpCongestion);
     assert!(verdict.because[1].starts_with("reverse: "));
+}
+
+#[test]
+fn a_verdict_on_one_of_two_directions_says_whose_it_is() {
+    let verdict = two_ways("tcp", |_, reverse| reverse.sender = None);
+    assert_eq!(verdict.because, ["forward: 100.0 Mbit/s arrived"]);
+    assert!(verdict.evidence.keys().all(|name| !name.starts_with("reverse_")));
+    let verdict = two_ways("tcp", |forward, _| forward.sender = None);
+    assert_eq!(verdict.because, ["reverse: 100.0 Mbit/s arrived"]);
+    assert!(verdict.evidence.keys().all(|name| name.starts_with("reverse_")), "{verdict:?}");
+}
+
+#[test]
+fn what_a_hypervisor_took_is_not_said_to_be_other_programs() {
+    let mut record = udp();
+    (record.asked.protocol, record.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
+    record.asked.window_bytes = None;
+    let held = TcpFigures { rwnd_limited_ratio: Some(0.6), ..TcpFigures::default() };
+    record.totals.sender.as_mut().unwrap().tcp = Some(held);
+    let stolen = |cpu: CpuFigures| CpuFigures {
+        interrupted_percent: Some(40.0),
+        steal_percent: Some(40.0),
+        ..cpu
+    };
+    record.totals.receiver.as_mut().unwrap().cpu = beside_others(30.0, 1.0, 0.0).map(stolen);
+    let verdict = judge(&record, false).unwrap();
+    assert_eq!(verdict.limit, Limit::OtherWork);
+    assert!(verdict.because[0].starts_with("the hypervisor took 40 %"), "{verdict:?}");
+}
+
+#[test]
+fn a_reader_that_was_late_with_time_to_spare_is_no_full_cpu() {
+    let late = |thread: f64| {
+        with(|_, _, r| {
+            (r.overdue, r.read_seconds, r.cpu) = (Some(2_000), Some(1.3), cpu(thread, thread));
+        })
+    };
+    assert_eq!((late(20.0), late(99.0)), (Limit::ReceiverBuffer, Limit::ReceiverCpu));
 }
 
 #[test]
@@ -748,6 +802,70 @@ fn an_open_loop_is_not_judged_as_if_one_request_were_in_flight() {
     let (_, because, advice) = judged(500, 0, None, 4);
     assert!(because.contains("with up to 4 in flight"), "{because}");
     assert!(advice.contains(&"--outstanding 32: more requests in flight".into()), "{advice:?}");
+}
+
+#[test]
+fn a_closed_loop_that_waited_for_what_was_lost_is_not_limited_by_round_trips() {
+    // Ten seconds of answers within 50 µs; each request that is lost takes a second of its place in flight.
+    let judged = |transactions: u64, lost: u64, outstanding: u32| {
+        let mut record = udp();
+        record.asked.protocol = TrafficKind::Rr.into();
+        record.asked.transport = Some(Transport::Udp.into());
+        (record.asked.request_bytes, record.asked.response_bytes) = (Some(100), Some(100));
+        record.asked.outstanding = Some(outstanding);
+        let dropped = Some(0);
+        let host = HostFigures { udp_receive_buffer_errors: dropped, ..HostFigures::default() };
+        let latency = Quantiles { p50: 50e-6, mean: Some(50e-6), ..Quantiles::default() };
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions,
+                unanswered: Some(lost),
+                seconds: 10.0,
+                transactions_per_second: transactions as f64 / 10.0,
+                latency_s: Some(latency),
+                host: Some(host.clone()),
+                server_host: Some(host),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap()
+    };
+    let verdict = judged(1_000, 9, 1);
+    assert_eq!(verdict.limit, Limit::Path);
+    assert!(verdict.because[0].contains("its place in flight for a second"), "{verdict:?}");
+    // Lost at the very end, or of one place of four.
+    assert_eq!(judged(190_000, 9, 1).limit, Limit::RoundTrip);
+    assert_eq!(judged(1_000, 9, 4).limit, Limit::RoundTrip);
+}
+
+#[test]
+fn a_full_queue_at_one_end_hides_no_filter_at_the_other() {
+    let judged = |client: &[(&str, u64)], server: &[(&str, u64)]| {
+        let table = |errors: &[(&str, u64)]| {
+            errors.iter().map(|(errno, n)| ((*errno).to_owned(), *n)).collect()
+        };
+        let mut record = udp();
+        record.asked.protocol = TrafficKind::Rr.into();
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                transactions: 10_000,
+                seconds: 1.0,
+                local_send_errors: table(client),
+                server_local_send_errors: table(server),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap()
+    };
+    for client in [("ENOBUFS", 500), ("unknown", 500)] {
+        let verdict = judged(&[client], &[("EPERM", 100)]);
+        assert_eq!(verdict.limit, Limit::SenderHost);
+        assert!(verdict.because[0].starts_with("the server's own host dropped 100 answers"));
+    }
+    // One in ten thousand is not what limits a test, whatever there was no room for beside it.
+    assert_eq!(judged(&[("ENOBUFS", 500), ("EPERM", 1)], &[]).limit, Limit::RoundTrip);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use linerate_model::host::HostFacts;
 use linerate_model::limits;
-use linerate_model::plan::{Receiving, RrPlan, Sending};
-use linerate_model::record::CpuFigures;
+use linerate_model::plan::{Dialect, PlanDirection, Receiving, RrPlan, Sending};
+use linerate_model::record::{CpuFigures, Figures};
 
 use super::Case;
 use super::cpu::End;
@@ -34,9 +34,14 @@ impl Case<'_> {
         server.is_some() && server == self.record.client.boot_id.as_ref()
     }
 
-    /// `--cpu` with an idle core for one end, in the order client/server.
+    /// Ways in which each stream has a thread at each end.
+    fn ways(&self) -> usize {
+        if self.record.asked.direction == PlanDirection::Both { 2 } else { 1 }
+    }
+
+    /// `--cpu` with an idle core for the data thread of one end, in the order client/server. Several would share it.
     pub(super) fn other_core(&self, end: &End<'_>) -> Option<String> {
-        let cpu = end.cpu?;
+        let cpu = end.cpu.filter(|_| self.ways() * usize::from(self.record.asked.streams) == 1)?;
         let now = cpu.core?;
         let idle = cpu.idle_cores.as_ref()?;
         let nic = self.host(end.name).and_then(|h| h.nic.as_ref());
@@ -58,37 +63,28 @@ impl Case<'_> {
         })
     }
 
-    /// Of both ends, of one direction where there are two.
+    /// Of both ends, in all directions.
     fn cpus(&self) -> impl Iterator<Item = &CpuFigures> {
-        let figures = &self.record.totals;
-        let pairs = [
-            (figures.sender.as_ref(), figures.receiver.as_ref()),
-            figures
-                .forward
-                .as_ref()
-                .map_or((None, None), |p| (p.sender.as_ref(), p.receiver.as_ref())),
-        ];
-        let rr = figures.rr.iter().flat_map(|rr| [rr.cpu.as_ref(), rr.server_cpu.as_ref()]);
-        pairs
-            .into_iter()
-            .flat_map(|(s, r)| [s.and_then(|s| s.cpu.as_ref()), r.and_then(|r| r.cpu.as_ref())])
-            .chain(rr)
-            .flatten()
+        let Figures { sender, receiver, forward, reverse, rr } = &self.record.totals;
+        let pairs = forward.iter().chain(reverse);
+        let senders = sender.iter().chain(pairs.clone().filter_map(|pair| pair.sender.as_ref()));
+        let receivers = receiver.iter().chain(pairs.filter_map(|pair| pair.receiver.as_ref()));
+        let rr = rr.iter().flat_map(|rr| [rr.cpu.as_ref(), rr.server_cpu.as_ref()]);
+        let senders = senders.map(|sender| sender.cpu.as_ref());
+        senders.chain(receivers.map(|receiver| receiver.cpu.as_ref())).chain(rr).flatten()
     }
 
-    /// Streams for the cores that are idle at both ends, and no more than twice as many as now.
+    /// Streams for the cores that are idle at both ends, no more than twice as many as now, nor than a test may have.
     pub(super) fn more_streams(&self) -> Option<String> {
-        let streams = self.record.asked.streams;
+        let streams = usize::from(self.record.asked.streams);
+        // netperf's tests have one.
+        let is_one = self.record.asked.dialect == Dialect::Netperf;
+        let most = if is_one { 1 } else { usize::try_from(limits::STREAMS.max).ok()? };
         let idle = self.cpus().filter_map(|cpu| Some(cpu.idle_cores.as_ref()?.len())).min()?;
-        // Each stream has a thread at each end.
-        let free = if self.is_one_host() { idle / 2 } else { idle };
-        let more = u16::try_from(free).unwrap_or(u16::MAX).min(streams);
-        (more > 0).then(|| {
-            format!(
-                "--streams {}: more threads, for the cores that are idle",
-                streams.saturating_add(more)
-            )
-        })
+        let free = idle / self.ways() / if self.is_one_host() { 2 } else { 1 };
+        let then = (streams + free.min(streams)).min(most);
+        (then > streams)
+            .then(|| format!("--streams {then}: more threads, for the cores that are idle"))
     }
 
     /// Eight times as many requests in flight, as far as a test may have them.

@@ -118,14 +118,13 @@ impl<'a> End<'a> {
         if self.others_ran() { self.ready() + self.stolen() } else { self.stolen() }
     }
 
+    /// Who had most of what others took from it.
+    pub(super) fn taker(&self) -> Lack {
+        if self.stolen() * 2.0 >= self.taken() { Lack::Hypervisor } else { Lack::Programs }
+    }
+
     fn taken_by(&self, least: f64) -> Option<Lack> {
-        if self.taken() < least {
-            None
-        } else if self.stolen() * 2.0 >= self.taken() {
-            Some(Lack::Hypervisor)
-        } else {
-            Some(Lack::Programs)
-        }
+        (self.taken() >= least).then(|| self.taker())
     }
 
     /// Where other programs hardly ran, this test's own threads waited for each other.

@@ -62,26 +62,28 @@ pub fn judge(record: &RunRecord, discard: bool) -> Option<Verdict> {
     both(judged(Way::Forward, forward), judged(Way::Reverse, reverse))
 }
 
-/// One verdict of two directions: every sentence says whose it is.
-fn both(forward: Option<Verdict>, reverse: Option<Verdict>) -> Option<Verdict> {
+/// One verdict of two directions: every sentence says whose it is, also where nothing is known of the other.
+fn both(mut forward: Option<Verdict>, mut reverse: Option<Verdict>) -> Option<Verdict> {
+    for (name, verdict) in [("forward", &mut forward), ("reverse", &mut reverse)] {
+        for text in verdict.iter_mut().flat_map(|verdict| &mut verdict.because) {
+            *text = format!("{name}: {text}");
+        }
+    }
+    if let Some(reverse) = &mut reverse {
+        let evidence = std::mem::take(&mut reverse.evidence).into_iter();
+        reverse.evidence =
+            evidence.map(|(name, value)| (format!("reverse_{name}"), value)).collect();
+    }
     let (mut forward, mut reverse) = match (forward, reverse) {
         (Some(forward), Some(reverse)) => (forward, reverse),
         (one, other) => return one.or(other),
     };
-    for (name, verdict) in [("forward", &mut forward), ("reverse", &mut reverse)] {
-        for text in &mut verdict.because {
-            *text = format!("{name}: {text}");
-        }
-    }
     let shortfall = |verdict: &Verdict| match verdict.limit {
         Limit::RequestedRate => 0,
         Limit::Unknown => 1,
         _ => 2,
     };
-    let evidence = std::mem::take(&mut reverse.evidence)
-        .into_iter()
-        .map(|(name, value)| (format!("reverse_{name}"), value));
-    forward.evidence.extend(evidence);
+    forward.evidence.append(&mut reverse.evidence);
     let evidence = std::mem::take(&mut forward.evidence);
     let (mut verdict, mut other) = if shortfall(&reverse) > shortfall(&forward) {
         (reverse, forward)

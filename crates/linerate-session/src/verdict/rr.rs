@@ -10,6 +10,8 @@ use super::cpu::{End, Lack};
 /// Both ends of requests and answers together stood ready and waited for a core this share of the time,
 /// in percent, where that is what limits them.
 const KEPT_WAITING_PERCENT: f64 = 25.0;
+/// Over UDP a request without an answer holds its place in flight so long, in seconds (docs/rr.md).
+const HELD_S: f64 = 1.0;
 
 impl Case<'_> {
     pub(super) fn rr(&mut self, rr: &RrFigures) -> Verdict {
@@ -51,7 +53,7 @@ impl Case<'_> {
         let taken_from = if server.taken() > client.taken() { &server } else { &client };
         let lacks = lacks.or_else(|| {
             let kept = client.taken() + server.taken() >= KEPT_WAITING_PERCENT;
-            kept.then_some((taken_from, Lack::Programs))
+            kept.then(|| (taken_from, taken_from.taker()))
         });
         if let Some((end, lack)) = lacks {
             let advice = [self.more_streams()];
@@ -61,7 +63,6 @@ impl Case<'_> {
             return verdict;
         }
         let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
-        let plan = self.rr_plan();
         let because = vec![format!(
             "an answer takes {} in the median, with {}{} in flight; {shown}",
             if p50 < 1e-3 {
@@ -69,17 +70,35 @@ impl Case<'_> {
             } else {
                 format!("{:.1} ms", p50 * 1e3)
             },
-            if plan.rate.is_some() { "up to " } else { "" },
-            plan.most_in_flight(self.is_named()) * u64::from(self.record.asked.streams)
+            if self.record.asked.rate_tps.is_some() { "up to " } else { "" },
+            self.in_flight()
         )];
         let advice = [self.more_outstanding(), self.more_streams()];
         self.verdict(Limit::RoundTrip, because, advice.into_iter().flatten().collect())
     }
 
-    /// In an open loop, half or more of what is missing was asked and never answered.
+    /// Most requests in flight, on all streams.
+    fn in_flight(&self) -> u64 {
+        let streams = u64::from(self.record.asked.streams);
+        self.rr_plan().most_in_flight(self.is_named()).saturating_mul(streams)
+    }
+
+    /// Whether so many requests without an answer are half or more of what is missing: in an open loop of the requests that
+    /// were asked for, in a closed one of the time of all places in flight.
+    fn is_missing(&self, rr: &RrFigures, lost: f64) -> bool {
+        if let Some(asked) = self.record.asked.rate_tps {
+            return lost * 2.0 >= asked as f64 * rr.seconds - rr.transactions as f64;
+        }
+        let Some(mean) = rr.latency_s.as_ref().and_then(|l| l.mean) else { return false };
+        let places_s = self.in_flight() as f64 * rr.seconds;
+        // What was lost at the very end held its place after it.
+        let stood_s = (lost * HELD_S).min(places_s - mean * rr.transactions as f64);
+        places_s > 0.0 && stood_s * 2.0 >= places_s
+    }
+
+    /// Half or more of what is missing was asked and never answered.
     fn rr_lost(&mut self, rr: &RrFigures, shown: &str) -> Option<Verdict> {
-        let missing = self.record.asked.rate_tps? as f64 * rr.seconds - rr.transactions as f64;
-        let lost = rr.unanswered.filter(|lost| *lost > 0 && *lost as f64 * 2.0 >= missing)?;
+        let lost = rr.unanswered.filter(|n| *n > 0 && self.is_missing(rr, *n as f64))?;
         self.note("unanswered", Some(lost as f64));
         let dropped = |host: Option<&HostFigures>| {
             let host = host?;
@@ -97,7 +116,11 @@ impl Case<'_> {
             ),
             None => (Limit::Unknown, "lost on the path or in a host".to_owned()),
         };
-        let because = vec![format!("{lost} requests were never answered: {place}; {shown}")];
+        let held = match self.record.asked.rate_tps {
+            Some(_) => "",
+            None => ", and each held its place in flight for a second",
+        };
+        let because = vec![format!("{lost} requests were never answered{held}: {place}; {shown}")];
         let advice = vec!["udp: says where datagrams are lost".to_owned()];
         Some(self.verdict(limit, because, advice))
     }

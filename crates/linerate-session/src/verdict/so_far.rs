@@ -83,7 +83,8 @@ fn receiver<'a>(
         add(&mut all.lost_path, row.lost_path);
         add(&mut all.dropped_receiver, row.dropped_receiver);
         // Absent where there are none.
-        let unattributed = all.unattributed.unwrap_or(0) + row.unattributed.unwrap_or(0);
+        let more = row.unattributed.unwrap_or(0);
+        let unattributed = all.unattributed.unwrap_or(0).saturating_add(more);
         all.unattributed = Some(unattributed).filter(|n| *n > 0);
     }
     all.bits_per_second = rate(all.bytes, all.seconds);
@@ -142,7 +143,7 @@ fn cpu<'a>(rows: impl Iterator<Item = Option<&'a CpuFigures>>) -> Option<CpuFigu
 fn tcp<'a>(rows: impl Iterator<Item = &'a TcpFigures>) -> Option<TcpFigures> {
     let rows: Vec<&TcpFigures> = rows.collect();
     let sum = |count: fn(&TcpFigures) -> Option<u64>| {
-        rows.iter().map(|row| count(row)).sum::<Option<u64>>()
+        rows.iter().try_fold(0, |sum: u64, row| Some(sum.saturating_add(count(row)?)))
     };
     let mean = |share: fn(&TcpFigures) -> Option<f64>| {
         let all: Option<f64> = rows.iter().map(|row| share(row)).sum();

@@ -136,7 +136,7 @@ impl Case<'_> {
         // A receiver whose cores others had reads late, and its window closes meanwhile.
         let late = rx.filter(|rx| held.rwnd >= WINDOW_HELD && rx.taken() >= LATE_READER);
         if let Some(rx) = late {
-            return Some(self.lacked_cpu(rx, Lack::Programs, arrived, []));
+            return Some(self.lacked_cpu(rx, rx.taker(), arrived, []));
         }
         let (sysctl, end) = match held.rwnd >= held.sndbuf {
             true => ("tcp_rmem", self.receiver_name),

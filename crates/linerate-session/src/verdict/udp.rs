@@ -6,7 +6,7 @@ use linerate_model::units::si;
 
 use super::advice::Buffer;
 use super::chosen::Asked;
-use super::cpu::{End, Lack};
+use super::cpu::End;
 use super::{Case, rate_below};
 
 /// Loss below this is not what limits a test.
@@ -90,7 +90,10 @@ impl Case<'_> {
         // Kernel time stamps say when they came; if that was in time, they waited to be read.
         if excess(receiver.seconds) * 2.0 < excess(drained) {
             let held = format!("the {name}'s socket buffer held them: {facts}");
-            let lack = rx.lack().or_else(|| rx.was_kept_waiting()).unwrap_or(Lack::Own);
+            let Some(lack) = rx.lack().or_else(|| rx.was_kept_waiting()) else {
+                let because = vec![format!("{held}, though {}", rx.thread_text())];
+                return Some(self.verdict(Limit::ReceiverBuffer, because, advice));
+            };
             let own =
                 advice.into_iter().map(Some).chain([self.other_core(rx), self.more_streams()]);
             return Some(self.lacked_cpu(rx, lack, &held, own));
@@ -261,7 +264,7 @@ impl Case<'_> {
         sent: &str,
         discard: bool,
     ) -> Option<Verdict> {
-        let late = self.is_late(sender, tx).then_some(Lack::Programs);
+        let late = self.is_late(sender, tx).then(|| tx.taker());
         if let Some(lack) = tx.lack().or(tx.was_kept_waiting()).or(late) {
             let lost = receiver.and_then(|r| r.lost_ratio).filter(|_| !discard);
             let result = format!("{sent}{}", lost_text(lost));
