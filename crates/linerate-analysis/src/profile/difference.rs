@@ -19,7 +19,7 @@ struct One {
 /// costs (two counts of Poisson's kind). The chance of each layer is the lesser of the two, doubled, and those of all
 /// layers are adjusted by Holm's way.
 pub fn difference(first: &HostProfile, second: &HostProfile) -> Difference {
-    let busy = |host: &HostProfile| host.layers.iter().map(|one| one.samples).sum::<u64>() as f64;
+    let busy = |host: &HostProfile| host.layers.iter().map(|one| one.samples as f64).sum::<f64>();
     let n = [busy(first), busy(second)];
     let units = [first.work, second.work].map(|work| work.map(|work| work.unit));
     let unit = if units[0] == units[1] { units[0] } else { None };

@@ -100,9 +100,14 @@ pub fn work(record: &RunRecord) -> Option<Work> {
         return (done > 0.0).then_some(Work { amount: done, unit: WorkUnit::Kilotransaction });
     }
     let both = [forward, reverse].into_iter().flatten().filter_map(|pair| pair.receiver.as_ref());
-    let bytes: u64 = receiver.iter().chain(both).map(|end| end.bytes).sum();
+    // A peer, or a file, may name any numbers.
+    let bytes = receiver.iter().chain(both).fold(0, |sum: u64, end| sum.saturating_add(end.bytes));
     let carried = Work { amount: bytes as f64 * 8.0 / 1e9, unit: WorkUnit::Gbit };
     (bytes > 0).then_some(carried)
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 /// Fills in what is computed from the stacks.
@@ -111,10 +116,10 @@ pub fn complete(mut host: HostProfile) -> HostProfile {
     let mut paths = BTreeMap::<CallPath, u64>::new();
     for Stack { frames, samples } in &host.stacks {
         let frames = Frames::of(frames);
-        *layers.entry(layer(frames)).or_default() += samples;
-        *paths.entry(path(frames)).or_default() += samples;
+        add(layers.entry(layer(frames)).or_default(), *samples);
+        add(paths.entry(path(frames)).or_default(), *samples);
     }
-    let all: u64 = layers.values().sum();
+    let all = layers.values().fold(0, |sum: u64, samples| sum.saturating_add(*samples));
     let idle = layers.remove(&Layer::Idle).unwrap_or(0);
     paths.remove(&CallPath::Idle);
     let busy = all - idle;
@@ -163,12 +168,12 @@ fn functions(stacks: &[Stack], busy: u64) -> Vec<FunctionShare> {
         }
         if let Some(innermost) = frames.calls().next() {
             let function = seen.entry(innermost).or_default();
-            function.own += samples;
-            *function.layers.entry(what).or_default() += samples;
+            add(&mut function.own, *samples);
+            add(function.layers.entry(what).or_default(), *samples);
         }
         // One that calls itself is in the stack once.
         for name in frames.calls().collect::<BTreeSet<_>>() {
-            seen.entry(name).or_default().whole += samples;
+            add(&mut seen.entry(name).or_default().whole, *samples);
         }
     }
     let mut functions: Vec<FunctionShare> = seen
@@ -275,6 +280,20 @@ pub(crate) mod tests {
         assert_eq!(work(&record), None);
         let warmed = complete(HostProfile { work: None, ..host(&[("send-0;run", 10)]) });
         assert_eq!((warmed.layers[0].share, warmed.layers[0].cost), (1.0, None));
+    }
+
+    #[test]
+    fn numbers_of_a_peer_or_a_file_add_up_to_no_overflow() {
+        let host = host(&[("send-0;run", u64::MAX), ("send-1;run", u64::MAX), ("idle task", 7)]);
+        assert_eq!((host.samples, host.functions[0].samples), (u64::MAX, u64::MAX));
+        assert_eq!(difference(&host, &host).layers[0].shares[0], host.layers[0].share);
+        let mut record = linerate_testkit::records::udp_both();
+        (record.asked.warmup_s, record.agreed) = (0.0, None);
+        let Figures { forward, reverse, .. } = &mut record.totals;
+        for pair in [forward, reverse].into_iter().flatten() {
+            pair.receiver.as_mut().unwrap().bytes = u64::MAX;
+        }
+        assert!(work(&record).unwrap().amount > 1e11);
     }
 
     #[test]

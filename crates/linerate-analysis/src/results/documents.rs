@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::campaign::CampaignNotes;
 use super::{Input, InputError, Item, What, iperf3, plain};
 use crate::compare::{self, Adjust, Analysis, Margin, Options};
-use crate::input::{FEWEST_VALUES, newer};
+use crate::input::{FEWEST_VALUES, in_range, newer};
 use crate::set::{Boots, Data, Set};
 
 pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
@@ -363,18 +363,19 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
     {
         let shared = index.checked_sub(1).map_or(any_by_boot, by_boot);
         let label = set["label"].as_str().ok_or_else(|| lacks("a set's label"))?.to_owned();
-        let number = |key: &str| set[key].as_f64();
+        let in_range = |value: &Value| value.as_f64().filter(|x| in_range(*x));
+        let number = |key: &str| in_range(&set[key]);
         let data = match set["values"].as_array() {
             Some(list) => {
-                let values: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+                let values: Option<Vec<f64>> = list.iter().map(in_range).collect();
                 let Some(values) = values.filter(|values| values.len() >= FEWEST_VALUES) else {
-                    return Err(lacks("at least three numbers in a set"));
+                    return Err(lacks("at least three numbers up to 1e140 in a set"));
                 };
                 let names = Vec::<String>::deserialize(&set["boot_labels"]).unwrap_or_default();
                 let boots = set["boot_of"].as_array().map(|of| {
                     let label = |i: &Value| {
                         let i = i.as_u64().unwrap_or(0) as usize;
-                        names.get(i).cloned().unwrap_or_else(|| (i + 1).to_string())
+                        names.get(i).cloned().unwrap_or_else(|| i.saturating_add(1).to_string())
                     };
                     Boots::of_labels(of.iter().map(label), shared)
                 });
@@ -388,7 +389,7 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
                 else {
                     return Err(lacks("a set's count, mean and deviation"));
                 };
-                if n < 3.0 || sd < 0.0 {
+                if !(3.0..=1e15).contains(&n) || n.fract() != 0.0 || sd < 0.0 {
                     return Err(lacks("a set of three runs"));
                 }
                 Data::Summary {
@@ -408,7 +409,7 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
         .split_whitespace()
         .next()
         .and_then(|n| n.parse().ok())
-        .filter(|m: &f64| *m > 0.0 && m.is_finite())
+        .filter(|m: &f64| *m > 0.0 && in_range(*m))
         .ok_or_else(|| lacks("a margin above zero"))?;
     let options = Options {
         level: document["level"].as_f64().filter(|l| (50.0..100.0).contains(l)).unwrap_or(95.0)
@@ -508,6 +509,30 @@ mod tests {
             assert!(input.items.is_empty(), "{text}");
             assert!(said(&input)[0].contains(want), "{text}: {:?}", said(&input));
         }
+    }
+
+    /// Squares of larger numbers have no room, and no boot has such a number.
+    #[test]
+    fn a_comparison_of_numbers_out_of_range_is_damaged() {
+        let set = |set: &str| {
+            format!(r#"{{"kind":"compare","sets":[{{"label":"a",{set}}}],"margin":"1 %"}}"#)
+        };
+        for bad in [
+            r#""values":[1,2,1e200]"#,
+            r#""n":3,"mean":1e200,"sd":1"#,
+            r#""n":3,"mean":1,"sd":1e200"#,
+            r#""n":1e200,"mean":1,"sd":1"#,
+            r#""n":3.5,"mean":1,"sd":1"#,
+        ] {
+            let input = read_all(&set(bad));
+            assert_eq!((input.items.len(), input.damaged.len()), (0, 1), "{bad}");
+        }
+        let boots = r#""values":[1,2,3],"boot_of":[18446744073709551615,0,0]"#;
+        for good in [r#""values":[1,2,0]"#, r#""n":3,"mean":1,"sd":0"#, boots] {
+            assert_eq!(read_all(&set(good)).items.len(), 1, "{good}");
+        }
+        let wide = set(r#""values":[1,2,3]"#).replace("1 %", "1e300");
+        assert!(read_all(&wide).items.is_empty());
     }
 
     #[test]

@@ -94,10 +94,12 @@ fn replaced(draft: Draft, case: &Case<'_>, then: &str) -> Draft {
     }
 }
 
-/// The kernel's usual discipline.
-fn usual<'a>(case: &Case<'a>) -> &'a str {
+/// The kernel's usual discipline in place of this one. By its own kind a root is not replaced and keeps its settings.
+fn usual<'a>(case: &Case<'a>, now: &str) -> &'a str {
+    let better = |then: &&str| *then != now && SLOW.iter().all(|(kind, _)| kind != then);
     // Every kernel has pfifo_fast; others may be modules that are not there.
-    case.host.sysctl("net.core.default_qdisc").unwrap_or("pfifo_fast")
+    let usual = case.host.sysctl("net.core.default_qdisc").ok();
+    usual.filter(better).unwrap_or("pfifo_fast")
 }
 
 /// Each queue of the card has a discipline of its own: one for all of them would make them one queue.
@@ -130,7 +132,7 @@ fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
         format!("{kind} holds {name} to {at}"),
         "nothing that this host sends there is faster; what does not fit waits, then is dropped",
     );
-    Ok(Some(replaced(draft, case, usual(case)).source(&format!("tc-{kind}(8)"))))
+    Ok(Some(replaced(draft, case, usual(case, kind)).source(&format!("tc-{kind}(8)"))))
 }
 
 fn emulator(case: &Case<'_>) -> Result<Option<Draft>, String> {
@@ -165,7 +167,7 @@ fn short(case: &Case<'_>) -> Result<Option<Draft>, String> {
             format!("ip link set dev {name} txqueuelen 1000"),
             format!("ip link set dev {name} txqueuelen {packets}"),
         ),
-        _ => replaced(draft, case, usual(case)),
+        kind => replaced(draft, case, usual(case, kind)),
     };
     Ok(Some(draft.source("tc-pfifo(8), tc-fq_codel(8)")))
 }
@@ -177,7 +179,7 @@ fn kind(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     };
     let what = format!("the queue of {} is {kind}", case.host.interface());
-    let draft = replaced(found(Warning, what, *why), case, usual(case));
+    let draft = replaced(found(Warning, what, *why), case, usual(case, kind));
     Ok(Some(draft.source(&format!("tc-{kind}(8)"))))
 }
 

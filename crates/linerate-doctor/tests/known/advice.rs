@@ -78,6 +78,25 @@ fn a_discipline_is_replaced_only_where_that_can_be_undone() {
 }
 
 #[test]
+fn no_discipline_is_replaced_by_its_own_kind_or_a_slow_one() {
+    let short = |kind| QdiscDetails { limit_packets: Some(10), ..discipline(kind) };
+    let holds = |kind| QdiscDetails { rate_bps: Some(100_000_000), ..discipline(kind) };
+    for (root, usual, id, then) in [
+        (discipline("sfq"), "sfq", "qdisc.kind", "pfifo_fast"),
+        (discipline("red"), "sfq", "qdisc.kind", "pfifo_fast"),
+        (discipline("sfq"), "fq_codel", "qdisc.kind", "fq_codel"),
+        (short("fq_codel"), "fq_codel", "qdisc.short", "pfifo_fast"),
+        (holds("cake"), "cake", "qdisc.shaper", "pfifo_fast"),
+    ] {
+        let mut host = healthy();
+        set(&mut host, "net.core.default_qdisc", usual);
+        host.device.qdiscs = Fact::Known(vec![root]);
+        let (change, _) = commands(&host, 0, id);
+        assert!(change.ends_with(&format!("tc qdisc replace dev eth0 root {then}")), "{change}");
+    }
+}
+
+#[test]
 fn no_command_takes_an_interface_down() {
     let mut host = healthy();
     host.device.carrier = Fact::Known(false);

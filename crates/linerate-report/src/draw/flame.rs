@@ -44,7 +44,7 @@ const LEGEND: [(&str, &str); 7] = [
 
 fn colour(layer: Layer) -> &'static str {
     match layer {
-        Layer::User => "b0",
+        Layer::User | Layer::Spin => "b0",
         Layer::Copy | Layer::Checksum => "b1",
         Layer::Protocol | Layer::Offload | Layer::Firewall => "b2",
         Layer::Qdisc | Layer::Driver => "b3",
@@ -141,7 +141,7 @@ impl Node {
 
     fn count(&mut self, side: usize, samples: u64) {
         if let Some(count) = self.samples.get_mut(side) {
-            *count += samples;
+            *count = count.saturating_add(samples);
         }
     }
 
@@ -223,8 +223,8 @@ impl Place<'_> {
             return (if row < 2 { "n" } else { layer.map_or("n", colour) }, String::new());
         }
         let [before, after] = self.shares(node);
-        let pooled =
-            node.samples.iter().sum::<u64>() as f64 / self.all.iter().sum::<u64>().max(1) as f64;
+        let both = |samples: &[u64; 2]| samples.iter().map(|n| *n as f64).sum::<f64>();
+        let pooled = both(&node.samples) / both(&self.all).max(1.0);
         let each = |n: u64| pooled * (1.0 - pooled) / n.max(1) as f64;
         let se = (each(self.all[0]) + each(self.all[1])).sqrt();
         let change = after - before;
@@ -275,6 +275,17 @@ mod tests {
         let end = flame.draw(&mut out, 0.0);
         assert_eq!(out.matches("<title>f: 100.00 %, 10 samples</title>").count(), MOST_FRAMES);
         assert!(end < 300.0 * ROW, "{end}");
+    }
+
+    #[test]
+    fn a_file_may_name_any_number_of_samples() {
+        let mut host = document().profiles[0].hosts[0].clone();
+        let stack = Stack { frames: "f;g".into(), samples: u64::MAX };
+        host.stacks = vec![stack.clone(), stack];
+        let flame = Flame::new("many".into(), "alt".into(), Some(&host), &host);
+        let mut out = String::new();
+        flame.draw(&mut out, 0.0);
+        assert!(out.contains("<title>g: 100.00 %, was 100.00 %"), "{out}");
     }
 
     #[test]

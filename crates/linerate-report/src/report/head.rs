@@ -201,16 +201,18 @@ fn ends(rows: Vec<Headline>) -> Vec<Headline> {
     known.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(std::cmp::Ordering::Equal));
     let mut kept = Vec::new();
     for unit in units.iter().take(MOST_ROWS / 3) {
-        let (mut of, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(|r| r.scale == *unit);
+        let (of, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(|r| r.scale == *unit);
         known = rest;
-        let middle = of.len() / 2;
-        let last = of.len().saturating_sub(1);
-        for (at, word) in [(last, "most"), (middle, "median"), (0, "least")] {
-            if at < of.len() && (at != middle || of.len() > 2 || word == "median") {
-                let mut row = of.remove(at);
-                row.name = format!("{word}: {}", row.name);
-                kept.push(row);
-            }
+        let (middle, last) = (of.len() / 2, of.len().saturating_sub(1));
+        for (at, row) in of.into_iter().enumerate().rev() {
+            let word = match at {
+                0 if last == 0 => "",
+                0 => "least: ",
+                _ if at == last => "most: ",
+                _ if at == middle => "median: ",
+                _ => continue,
+            };
+            kept.push(Headline { name: format!("{word}{}", row.name), ..row });
         }
     }
     kept
@@ -318,6 +320,24 @@ mod tests {
         let tcp = records::tcp();
         assert_eq!(super::names(&[("x", &slow), ("x", &tcp)]), ["1 · UDP", "2 · TCP"]);
         assert_eq!(super::names(&[("x", &tcp)]), ["TCP"]);
+    }
+
+    #[test]
+    fn of_many_results_each_is_called_what_it_is() {
+        let row = |scale: &str, value: f64| Headline {
+            kind: "run",
+            name: format!("{value}"),
+            value: Some(value),
+            scale: scale.into(),
+            result: String::new(),
+            beside: String::new(),
+            conclusion: String::new(),
+        };
+        let mut rows: Vec<Headline> =
+            [3.0, 1.0, 5.0, 2.0, 4.0].map(|value| row("udp", value)).into();
+        rows.extend([row("tcp", 8.0), row("rr", 6.0), row("tcp", 9.0)]);
+        let names: Vec<String> = ends(rows).into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["most: 5", "median: 3", "least: 1", "most: 9", "least: 8", "6"]);
     }
 
     #[test]

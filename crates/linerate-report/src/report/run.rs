@@ -1,7 +1,7 @@
 //! Single tests, and what many of them have in common.
 
 use linerate_analysis::metric::{Flow, METRICS, flows};
-use linerate_model::record::{CpuFigures, RunRecord, Status};
+use linerate_model::record::{CpuFigures, Limit, RunRecord, Status};
 use linerate_stats::offline::summary;
 
 use super::builder::{Builder, Overview};
@@ -204,7 +204,15 @@ fn cells(record: &RunRecord, label: &str) -> Vec<String> {
 /// What limited a run, or why it says nothing.
 fn conclusion(record: &RunRecord) -> String {
     match (record.status, &record.verdict) {
-        (Status::Complete, Some(verdict)) => limit_words(verdict.limit).to_owned(),
+        (Status::Complete, Some(verdict)) => {
+            let words = limit_words(verdict.limit);
+            // Of two directions it may be another's than the one that is shown beside it.
+            let first = verdict.because.first().and_then(|text| text.split_once(": "));
+            match first.filter(|_| verdict.limit != Limit::RequestedRate) {
+                Some((way @ ("forward" | "reverse"), _)) => format!("{words} ({way})"),
+                _ => words.to_owned(),
+            }
+        }
         (Status::Complete, None) => number::ABSENT.to_owned(),
         (Status::Partial, _) => "partial: cut short".into(),
         (Status::Failed, _) => "failed".into(),
@@ -361,6 +369,18 @@ mod tests {
     use crate::report::input::Input;
     use crate::report::view::View;
     use linerate_testkit::records;
+
+    #[test]
+    fn a_limit_of_one_direction_is_not_shown_as_that_of_the_other() {
+        let mut record = records::udp_both();
+        let verdict = record.verdict.as_mut().unwrap();
+        verdict.because = vec!["reverse: 12 of 54 lost".into(), "forward: all was sent".into()];
+        assert_eq!(super::conclusion(&record), "the rate that was asked for");
+        record.verdict.as_mut().unwrap().limit = super::Limit::Path;
+        assert_eq!(super::conclusion(&record), "the path (reverse)");
+        record.verdict.as_mut().unwrap().because[0] = "12 of 54: lost".to_owned();
+        assert_eq!(super::conclusion(&record), "the path");
+    }
 
     #[test]
     fn figures_that_contradict_each_other_are_in_no_overview() {
