@@ -49,9 +49,9 @@ fn add(sum: Tick, more: Tick) -> Tick {
         }
         (Tick::Recv(mut a), Tick::Recv(b)) => {
             a.counts.add(&b.counts);
-            let RecvInterval { jitter_ns, thread, reported, .. } = b;
+            let RecvInterval { thread, reported, .. } = b;
             a.reported = a.reported.or(reported);
-            a.jitter_ns = a.jitter_ns.max(jitter_ns);
+            a.larger_delays(&b);
             a.thread.beside(&thread);
             Tick::Recv(a)
         }

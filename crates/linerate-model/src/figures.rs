@@ -134,6 +134,10 @@ pub struct ReceiverFigures {
     pub jitter_s: Option<f64>,
     /// RFC 5481: delay less the least delay.
     pub delay_variation_s: Option<Quantiles>,
+    /// Its mean in the interval, above the least delay until the interval's end (rows only).
+    pub delay_variation_mean_s: Option<f64>,
+    /// The largest, likewise (rows only).
+    pub delay_variation_max_s: Option<f64>,
     /// When the clocks' distance is known.
     pub one_way_delay_s: Option<OneWayDelay>,
     /// By both hosts' wall clocks as they are, which may be apart (iperf 2's `--trip-times`).

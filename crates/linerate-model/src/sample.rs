@@ -411,6 +411,12 @@ pub struct RecvInterval {
     pub counts: RecvCounts,
     /// Jitter at the end of the interval, in nanoseconds.
     pub jitter_ns: Option<u64>,
+    /// Mean delay variation of its datagrams (RFC 5481): delay less the least until its end, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_mean_ns: Option<u64>,
+    /// The largest, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_max_ns: Option<u64>,
     /// CPU.
     pub thread: ThreadUse,
     /// What the sender said in the stream of its connection (TCP from nuttcp's servers).
@@ -419,6 +425,15 @@ pub struct RecvInterval {
     /// Delays by both hosts' wall clocks, where the sender says that these agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trips: Option<Trips>,
+}
+
+impl RecvInterval {
+    /// Jitter and delays of this and of `other`, another stream's or what came after it: the larger of each.
+    pub fn larger_delays(&mut self, other: &Self) {
+        self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
+        self.delay_mean_ns = self.delay_mean_ns.max(other.delay_mean_ns);
+        self.delay_max_ns = self.delay_max_ns.max(other.delay_max_ns);
+    }
 }
 
 /// What a sender over TCP says of its connection in what it sends.

@@ -78,6 +78,22 @@ fn no_line_on_loss_and_delay_is_cut() {
 }
 
 #[test]
+fn the_delays_of_the_last_interval_are_shown() {
+    let mut record = records::udp_receiver_drops();
+    for interval in &mut record.intervals {
+        let receiver = interval.figures.receiver.as_mut().unwrap();
+        receiver.delay_variation_mean_s = Some(81e-6);
+        receiver.delay_variation_max_s = Some(1.21e-3);
+    }
+    for columns in [60, 80, 200] {
+        let screen = shown(&running(&record), columns, 24);
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        let delays = "jitter 143 µs · delay 81.0 µs, at most 1.21 ms over the least";
+        assert!(words.contains(delays), "{screen}");
+    }
+}
+
+#[test]
 fn every_size_of_a_terminal_is_drawn() {
     let mut views: Vec<TestView> =
         [records::udp_receiver_drops(), records::udp_both(), records::tcp(), records::rr()]

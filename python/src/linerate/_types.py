@@ -563,6 +563,10 @@ class ReceiverFigures(_ReceiverFigures, total=False):
     datagrams: int | None
     # Datagrams per second.
     datagrams_per_second: float | None
+    # The largest, likewise (rows only).
+    delay_variation_max_s: float | None
+    # Its mean in the interval, above the least delay until the interval's end (rows only).
+    delay_variation_mean_s: float | None
     # RFC 5481: delay less the least delay.
     delay_variation_s: Quantiles | None
     # Of those: in the receiver's socket buffer.

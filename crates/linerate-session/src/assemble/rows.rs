@@ -106,6 +106,8 @@ pub(super) fn recv_row(
 ) -> ReceiverFigures {
     let mut figures = receiver_figures(&row.counts, span_ns, udp);
     figures.jitter_s = row.jitter_ns.map(seconds);
+    figures.delay_variation_mean_s = row.delay_mean_ns.map(seconds);
+    figures.delay_variation_max_s = row.delay_max_ns.map(seconds);
     figures.wall_clock_delay_s = row.trips.map(wall_clock_delay);
     figures.cpu = cpu(&row.thread, span_ns, host, irq_cores);
     figures
@@ -176,6 +178,7 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
         fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);
+            last.larger_delays(&empty);
             last.trips = both(last.trips, empty.trips, Trips::and);
         })
     });
@@ -183,7 +186,7 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
     let recv_rows = sum_rows(&recvs.collect::<Vec<_>>(), |sum, row| {
         sum.counts.add(&row.counts);
         sum.thread.beside(&row.thread);
-        sum.jitter_ns = sum.jitter_ns.max(row.jitter_ns);
+        sum.larger_delays(row);
         sum.trips = both(sum.trips, row.trips, Trips::and);
     });
     let rows = send_rows.len().max(recv_rows.len());

@@ -153,10 +153,10 @@ impl ByteReceiver {
         });
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
-            jitter_ns: None,
             thread: thread.since(self.thread_before),
             reported,
             trips: self.trips.row(),
+            ..RecvInterval::default()
         });
         self.thread_before = thread;
     }

@@ -443,9 +443,12 @@ impl Receiver {
     }
 
     fn close_interval(&mut self, thread: ThreadUse) {
+        let (delay_mean_ns, delay_max_ns) = self.delay.since_last().unzip();
         self.intervals.push(RecvInterval {
             counts: std::mem::take(&mut self.current),
             jitter_ns: self.jitter.nanos().map(|j| j as u64),
+            delay_mean_ns,
+            delay_max_ns,
             thread: thread.since(self.thread_before),
             reported: None,
             trips: self.trips.row(),

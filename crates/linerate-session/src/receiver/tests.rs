@@ -120,6 +120,28 @@ fn copies_have_no_delay() {
 }
 
 #[test]
+fn every_interval_has_its_own_delays() {
+    let mut r = receiver(0, false);
+    // Intervals of 1 ms: a queue of 0.4 ms in the second, nothing in the third, two datagrams in the fourth.
+    for (n, sent_ns, late_ns) in [
+        (0, 0, 0),
+        (1, 300_000, 100_000),
+        (2, 900_000, 400_000),
+        (3, 1_100_000, 400_000),
+        (4, 3_100_000, 0),
+        (5, 3_200_000, 20_000),
+    ] {
+        timed(&mut r, sent_ns, &[n], sent_ns + late_ns);
+    }
+    let report = r.finish(Some(6), None, &Quiet);
+    let delays: Vec<_> =
+        report.intervals.iter().map(|row| row.delay_mean_ns.zip(row.delay_max_ns)).collect();
+    let expected =
+        [Some((50_000, 100_000)), Some((400_000, 400_000)), None, Some((10_000, 20_000))];
+    assert_eq!(delays, expected);
+}
+
+#[test]
 fn a_first_arrival_has_its_delay_however_late() {
     let mut r = receiver(0, false);
     for n in (0..1_000u64).filter(|n| *n != 500) {

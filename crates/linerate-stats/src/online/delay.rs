@@ -49,6 +49,9 @@ pub struct DelayVariation {
     most: i64,
     /// The least when the rings were last turned.
     anchor: i64,
+    /// Count and sum when [`DelayVariation::since_last`] was last asked, and the most since.
+    told: (u64, i128),
+    recent: i64,
 }
 
 impl Default for DelayVariation {
@@ -60,6 +63,8 @@ impl Default for DelayVariation {
             least: i64::MAX,
             most: i64::MIN,
             anchor: i64::MAX,
+            told: (0, 0),
+            recent: i64::MIN,
         }
     }
 }
@@ -71,6 +76,7 @@ impl DelayVariation {
         self.count += 1;
         self.sum += i128::from(transit_ns);
         self.most = self.most.max(transit_ns);
+        self.recent = self.recent.max(transit_ns);
         if transit_ns < self.least {
             self.least = transit_ns;
             if self.anchor.abs_diff(transit_ns) > ROOM_NS {
@@ -107,6 +113,20 @@ impl DelayVariation {
             max_ns,
             mean_ns: u64::try_from(mean).unwrap_or(max_ns),
         })
+    }
+
+    /// Of what was recorded since this was last asked, mean and largest in nanoseconds above the least of all so far;
+    /// `None` where that is nothing.
+    pub fn since_last(&mut self) -> Option<(u64, u64)> {
+        let (count, sum) = (self.count - self.told.0, self.sum - self.told.1);
+        self.told = (self.count, self.sum);
+        let most = std::mem::replace(&mut self.recent, i64::MIN);
+        if count == 0 {
+            return None;
+        }
+        let max_ns = most.abs_diff(self.least);
+        let mean = (sum - i128::from(self.least) * i128::from(count)) / i128::from(count);
+        Some((u64::try_from(mean).unwrap_or(max_ns), max_ns))
     }
 
     /// Arrival less send time of the fastest datagram.

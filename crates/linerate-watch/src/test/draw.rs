@@ -252,8 +252,14 @@ fn detail(flow: &Flow<'_>, lost: &Lost) -> (String, bool) {
         let cwnd = tcp.cwnd_bytes.map(|cwnd| format!(" · cwnd {}", number::bytes(cwnd)));
         words.extend([rtt, min, cwnd].into_iter().flatten());
     }
-    if let Some(jitter) = flow.receiver.and_then(|receiver| receiver.jitter_s) {
-        words.push_str(&format!(" · jitter {}", number::seconds_short(jitter)));
+    if let Some(receiver) = flow.receiver {
+        let jitter = receiver.jitter_s.map(|s| format!(" · jitter {}", number::seconds_short(s)));
+        let delay = receiver.delay_variation_mean_s.zip(receiver.delay_variation_max_s);
+        let delay = delay.map(|(mean, max)| {
+            let [mean, max] = [mean, max].map(number::seconds_short);
+            format!(" · delay {mean}, at most {max} over the least")
+        });
+        words.extend(jitter.into_iter().chain(delay));
     }
     let name = flow.name.map_or(String::new(), |name| format!("{name}: "));
     let any = by_place.iter().any(|(_, value)| value.is_some_and(|n| n > 0));

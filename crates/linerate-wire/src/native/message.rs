@@ -370,8 +370,15 @@ mod tests {
             core: Some(u32::MAX),
             others_ns: u64::MAX,
         };
-        let recv = RecvInterval { counts, jitter_ns: Some(u64::MAX), thread, ..Default::default() };
         let all = Some(u64::MAX);
+        let recv = RecvInterval {
+            counts,
+            jitter_ns: all,
+            delay_mean_ns: all,
+            delay_max_ns: all,
+            thread,
+            ..Default::default()
+        };
         let tcp = TcpSample {
             bytes_acked: all,
             bytes_retransmitted: all,

@@ -46,6 +46,27 @@ fn noise(state: &mut u64, below: i64) -> i64 {
 }
 
 #[test]
+fn each_part_has_its_mean_and_largest_above_the_least_until_then() {
+    let mut delay = DelayVariation::default();
+    assert_eq!(delay.since_last(), None);
+    for offset in [0, -5_000_000_000_000] {
+        let mut delay = DelayVariation::default();
+        [100, 200, 600].iter().for_each(|t| delay.record(offset + t));
+        assert_eq!(delay.since_last(), Some((200, 500)));
+        assert_eq!(delay.since_last(), None);
+        // The least falls, and what was largest before is not of this part.
+        [40, 60].iter().for_each(|t| delay.record(offset + t));
+        assert_eq!(delay.since_last(), Some((10, 20)));
+        delay.record(offset + 90);
+        assert_eq!(delay.since_last(), Some((50, 50)));
+        assert_eq!(delay.quantiles().unwrap().max_ns, 560);
+    }
+    delay.record(i64::MAX);
+    delay.record(i64::MIN);
+    assert_eq!(delay.since_last(), Some((u64::MAX / 2, u64::MAX)));
+}
+
+#[test]
 fn a_queue_that_drains_is_told_as_it_was() {
     // From 300 ms to 245 in the first tenth of the datagrams, to nothing in the others: a new least
     // delay with every one of them.
