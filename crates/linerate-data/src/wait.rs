@@ -37,8 +37,14 @@ impl Waiter {
             .max(LEAST_SPIN_NS);
             return;
         }
-        while clock::monotonic_ns() < at_ns {
-            std::hint::spin_loop();
-        }
+        spin_until(at_ns);
+    }
+}
+
+/// Not inlined, as profiles tell by this name what the wait costs (`linerate-analysis/src/profile/rules.rs`).
+#[inline(never)]
+fn spin_until(at_ns: u64) {
+    while clock::monotonic_ns() < at_ns {
+        std::hint::spin_loop();
     }
 }

@@ -273,6 +273,8 @@ words! {
     Layer {
         /// Code of linerate and its libraries.
         User = "user", "program";
+        /// A sending thread of linerate's waits, awake, for the moment of its next datagram.
+        Spin = "spin", "busy waiting";
         /// Entry, exit and dispatch of system calls, and the sockets' own code.
         Syscall = "syscall", "system calls and sockets";
         /// Bytes are copied between program and kernel, or between buffers.

@@ -176,9 +176,21 @@ pub fn layer(frames: Frames<'_>) -> Layer {
         return Layer::Other;
     }
     if !Frames::is_kernel(innermost) {
-        return Layer::User;
+        return if spins(frames, innermost) { Layer::Spin } else { Layer::User };
     }
     frames.kernel().find_map(|name| of(LAYERS, name)).unwrap_or(Layer::Kernel)
+}
+
+/// A sending thread reads the clock once a call, and over and over while it waits for the next one's moment. Who called
+/// the clock is mostly not known: its functions keep no frame pointer.
+fn spins(frames: Frames<'_>, innermost: &str) -> bool {
+    let reads_clock = innermost == "[vdso]"
+        || innermost.contains("clock_gettime")
+        || innermost.starts_with("linerate_engine::clock::");
+    let task = frames.task();
+    let task = task.split_once(": ").map_or(task, |(_, task)| task);
+    frames.calls().any(|name| name.ends_with("::spin_until"))
+        || reads_clock && task.starts_with("send-")
 }
 
 fn path_of_kernel(frames: Frames<'_>) -> Option<CallPath> {
@@ -257,6 +269,16 @@ mod tests {
         ),
         ("send-0;linerate_data::udp_send::run", Layer::User, CallPath::User),
         ("linerate 77: receive-0;linerate_data::udp_recv::run", Layer::User, CallPath::User),
+        ("send-0;linerate_data::wait::spin_until", Layer::Spin, CallPath::User),
+        ("send-0;linerate_data::wait::spin_until;[vdso]", Layer::Spin, CallPath::User),
+        ("linerate 77: send-0;[vdso]", Layer::Spin, CallPath::User),
+        ("receive-0;[vdso]", Layer::User, CallPath::User),
+        // What interrupts it is no waiting.
+        (
+            "send-0;linerate_data::wait::spin_until;asm_common_interrupt_[k];irq_exit_rcu_[k]",
+            Layer::Softirq,
+            CallPath::Kernel,
+        ),
         ("sampler;read;do_syscall_64_[k];ksys_read_[k]", Layer::Sampler, CallPath::Sampler),
         ("other: cc1", Layer::Other, CallPath::Other),
         ("other: cc1;do_syscall_64_[k];ksys_read_[k]", Layer::Other, CallPath::Other),
@@ -309,7 +331,7 @@ mod tests {
 
     #[test]
     fn every_layer_of_the_kernel_has_a_rule_and_no_rule_is_there_twice() {
-        let beside = [Layer::User, Layer::Kernel, Layer::Sampler, Layer::Other];
+        let beside = [Layer::User, Layer::Spin, Layer::Kernel, Layer::Sampler, Layer::Other];
         let ruled = |layer: &Layer| LAYERS.iter().any(|(of, _)| of == layer);
         assert!(Layer::ALL.iter().filter(|layer| !beside.contains(layer)).all(ruled));
         let all: Vec<&str> = LAYERS.iter().flat_map(|(_, names)| names.split(' ')).collect();

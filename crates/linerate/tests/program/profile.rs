@@ -72,19 +72,23 @@ fn a_sender_has_the_send_call_and_copying_on_top() {
     // Packets one by one cost more than what is copied into them.
     let lab = Lab::pair().whole_trains();
     let _server = lab.serve();
-    // Of the client's threads alone: the server is another process.
-    let line = format!("tcp 10.77.1.2 -p {PORT} -t 2s --sample threads");
-    let document = profiled(Some(&lab.space("a")), &line);
-    let host = host(&document);
-    // How much of it the thread gets a busy machine decides, and not where it spends it.
-    copies_on_top(&document);
-    let (sending, all) = passing(host, "send-0", "tcp_sendmsg");
-    assert!(all > 20 && sending * 2 > all, "{sending} of {all}");
-    let paths = names(host, "paths", "path");
-    let place = |path| paths.iter().position(|one| *one == path).unwrap_or(paths.len());
-    assert!(place("send") < place("receive"), "{paths:?}");
-    let functions = names(host, "functions", "name");
-    assert!(functions.iter().any(|name| name.ends_with("_[k]")), "{functions:?}");
+    for (test, call) in
+        [("tcp 10.77.1.2", "tcp_sendmsg"), ("udp 10.77.1.2 --rate max", "udp_sendmsg")]
+    {
+        // Of the client's threads alone: the server is another process.
+        let line = format!("{test} -p {PORT} -t 1s --sample threads");
+        let document = profiled(Some(&lab.space("a")), &line);
+        let host = host(&document);
+        // How much of it the thread gets a busy machine decides, and not where it spends it.
+        copies_on_top(&document);
+        let (sending, all) = passing(host, "send-0", call);
+        assert!(all > 20 && sending * 2 > all, "{test}: {sending} of {all}");
+        let paths = names(host, "paths", "path");
+        let place = |path| paths.iter().position(|one| *one == path).unwrap_or(paths.len());
+        assert!(place("send") < place("receive"), "{test}: {paths:?}");
+        let functions = names(host, "functions", "name");
+        assert!(functions.iter().any(|name| name.ends_with("_[k]")), "{test}: {functions:?}");
+    }
 }
 
 #[test]
@@ -96,17 +100,23 @@ fn a_receiver_has_the_receive_path_on_top() {
     }
     let lab = Lab::pair().whole_trains();
     let _server = lab.serve();
-    let line = format!("tcp 10.77.1.2 -p {PORT} -R --rx copy -t 2s --sample threads");
-    let document = profiled(Some(&lab.space("a")), &line);
-    let host = host(&document);
-    let paths = names(host, "paths", "path");
-    let place = |path| paths.iter().position(|one| *one == path).unwrap_or(paths.len());
-    assert!(place("receive") < place("send"), "{paths:?}");
-    copies_on_top(&document);
-    let (receiving, all) = passing(host, "receive-0", "tcp_recvmsg");
-    assert!(all > 20 && receiving * 2 > all, "{receiving} of {all}");
-    // One kernel is below both ends here, and both were sampled as far as threads of this process are.
-    assert!(host["work"]["amount"].as_f64().is_some_and(|gbit| gbit > 0.0), "{host:#}");
+    // Of datagrams each has its header looked at by the program as well: a third is enough to be on top.
+    for (test, call, parts) in [
+        ("tcp 10.77.1.2 --rx copy", "tcp_recvmsg", 2),
+        ("udp 10.77.1.2 --rate max", "udp_recvmsg", 3),
+    ] {
+        let line = format!("{test} -p {PORT} -R -t 1s --sample threads");
+        let document = profiled(Some(&lab.space("a")), &line);
+        let host = host(&document);
+        let paths = names(host, "paths", "path");
+        let place = |path| paths.iter().position(|one| *one == path).unwrap_or(paths.len());
+        assert!(place("receive") < place("send"), "{test}: {paths:?}");
+        copies_on_top(&document);
+        let (receiving, all) = passing(host, "receive-0", call);
+        assert!(all > 20 && receiving * parts > all, "{test}: {receiving} of {all}");
+        // One kernel is below both ends here, and both were sampled as far as threads of this process are.
+        assert!(host["work"]["amount"].as_f64().is_some_and(|gbit| gbit > 0.0), "{host:#}");
+    }
 }
 
 #[test]
@@ -121,6 +131,8 @@ fn whole_cores_show_softirq_idle_time_and_both_ends() {
     let host = host(&document);
     assert_eq!(list(&host["ends"]).len(), 2);
     assert!(names(host, "paths", "path").contains(&"softirq"), "{host:#}");
+    // A paced sender waits awake for a part of its time.
+    assert!(names(host, "layers", "layer").contains(&"spin"), "{host:#}");
     let count = |key: &str| host[key].as_u64().unwrap_or(0);
     let busy: u64 = list(&host["layers"]).iter().filter_map(|l| l["samples"].as_u64()).sum();
     assert_eq!(busy + count("idle_samples"), count("samples"), "every sample is in one layer");
