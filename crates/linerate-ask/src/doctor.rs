@@ -1,6 +1,7 @@
 //! `linerate doctor`.
 
 use clap::Args;
+use linerate_model::limits;
 use linerate_model::plan::{Direction, End, RrPlan, TcpPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
 use linerate_runner::client::Request;
@@ -29,9 +30,13 @@ pub struct DoctorArgs {
     /// --allow-settings and the server at HOST.
     #[arg(long, value_name = "ID", help_heading = "Proof")]
     pub prove: Option<String>,
-    /// Let --prove change settings of this host; all are put back at the end, whatever happens.
+    /// Let --prove change settings of this host; all are put back at the end, whatever happens, but
+    /// for what --keep-if-better keeps.
     #[arg(long, requires = "prove", help_heading = "Proof")]
     allow_settings: bool,
+    /// Then make the change for good, if the runs show that it helps.
+    #[arg(long, requires = "prove", help_heading = "Proof")]
+    pub keep_if_better: bool,
     /// Pairs of runs of --prove.
     #[arg(long, value_name = "N", default_value_t = 10, requires = "prove", help_heading = "Proof",
         value_parser = clap::value_parser!(u32).range(3..=1_000))]
@@ -63,7 +68,7 @@ pub struct Asked {
     pub rate_bps: Option<u64>,
 }
 
-/// Bytes a write and a read, as of `linerate tcp`.
+/// Bytes a write and a read.
 const BLOCK_BYTES: u32 = 128 << 10;
 /// Single requests and their answers, for so long: enough for a median round trip.
 pub const CONTACT: Nanos = Nanos(300_000_000);
@@ -92,6 +97,7 @@ impl DoctorArgs {
                 &["--allow-settings"],
             ));
         }
+        usage::within("--time", &limits::DURATION_NS, self.time.0)?;
         Ok(Asked { place, rate_bps: self.rate.map(BitRate::bits_per_second) })
     }
 

@@ -148,6 +148,9 @@ pub struct Proof {
     /// What was not put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// The runs show that the change helps, and it was made for good after them, as was asked (`--keep-if-better`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// Why it ended early.
     pub error: Option<ErrorRecord>,
 }

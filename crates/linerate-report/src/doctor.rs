@@ -127,6 +127,10 @@ fn proof(out: &mut String, document: &DoctorDocument, layout: Layout) {
     let tone = if proof.error.is_some() { Tone::Bad } else { Tone::Good };
     layout.wrapped(out, &label("proof"), &clean(&words), tone, LABEL);
     let back = match &proof.left[..] {
+        [] if proof.kept => {
+            "the change was kept; what to run to undo it stands above, and a reboot does too"
+                .to_owned()
+        }
         [] => "the host is as before; what to run to keep the change stands above".to_owned(),
         left => format!("not put back: {}", left.join("; ")),
     };
@@ -278,6 +282,7 @@ mod tests {
             words: "worth 18 % (12 to 24)".into(),
             doubts: vec![],
             left: vec![],
+            kept: false,
             error: None,
         });
         let text = shown(&document, false);
@@ -285,6 +290,9 @@ mod tests {
             text.contains("proof    mtu = 1500: worth 18 % (12 to 24) (10 pairs of runs)"),
             "{text}"
         );
+        assert!(text.contains("the host is as before"), "{text}");
+        document.proof.as_mut().unwrap().kept = true;
+        assert!(shown(&document, false).contains("the change was kept"));
         document.proof.as_mut().unwrap().left = vec!["MTU of eth0: busy".into()];
         assert!(shown(&document, false).contains("not put back: MTU of eth0: busy"));
     }

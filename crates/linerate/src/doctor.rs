@@ -6,7 +6,7 @@ use linerate_model::doctor::Severity;
 use linerate_model::exit::Exit;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::run::json;
-use linerate_runner::agent::{Hand, HostAgent, Options, state_directory};
+use linerate_runner::agent::{Hand, HostAgent, Options, set_for_good, state_directory};
 
 use crate::output::{self, Look, Output};
 use crate::screen::Screen;
@@ -15,7 +15,12 @@ use crate::screen::Screen;
 pub fn run(args: &DoctorArgs, look: Look) -> Result<Exit, ErrorRecord> {
     let output = if args.json { Output::Json } else { Output::Text };
     let mut screen = Screen::new(output, look, output::stop_at_signals()?, ());
-    let found = screen.watch(|env| doctor::run(args, output::command(), env, &mut take_over))?;
+    let mut found =
+        screen.watch(|env| doctor::run(args, output::command(), env, &mut take_over))?;
+    if args.keep_if_better {
+        let state = state_directory();
+        doctor::keep(&mut found, |device, setting| set_for_good(&state, device, setting));
+    }
     match output {
         Output::Text => {
             screen.put(&linerate_report::doctor::text(&found, screen.layout, args.verbose))

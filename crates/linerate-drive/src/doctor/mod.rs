@@ -3,6 +3,8 @@
 
 pub(crate) mod prove;
 
+pub use self::prove::keep;
+
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 

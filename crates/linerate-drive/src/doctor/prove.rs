@@ -11,7 +11,7 @@ use linerate_experiment::doubts;
 use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
 use linerate_model::plan::Direction;
 use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, Status, TestEnd};
-use linerate_model::setting::Setting;
+use linerate_model::setting::{Applied, Outcome, Setting};
 use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 use linerate_runner::client::Request;
 
@@ -57,6 +57,34 @@ pub(super) fn prove(
     }
     document.proof = Some(proof);
     Ok(())
+}
+
+/// Makes the change of a proof for good where its runs show that it helps. `set` makes it so that nothing puts it back; it
+/// is told the interface, if the change is of one.
+pub fn keep(
+    document: &mut DoctorDocument,
+    set: impl FnOnce(Option<&str>, &Setting) -> Result<Applied, ErrorRecord>,
+) {
+    let DoctorDocument { proof, here, .. } = document;
+    let Some(proof) = proof.as_mut().filter(|proof| helps(proof)) else { return };
+    let device = here.host.nic.as_ref().map(|nic| nic.name.as_str());
+    let device = device.filter(|_| proof.setting.name.of_device());
+    let refused =
+        |why: String| ErrorRecord::new(ErrorKind::Unable, "cannot keep the change", why, &[]);
+    match set(device, &proof.setting) {
+        Ok(Applied { outcome: Outcome::Refused, why, .. }) => {
+            proof.error = Some(refused(why.unwrap_or_default()));
+        }
+        Ok(_) => proof.kept = true,
+        Err(error) => proof.error = Some(error),
+    }
+}
+
+/// Whether all runs were made, the host is as before, and the whole interval of the gain lies above 0.
+fn helps(proof: &Proof) -> bool {
+    let whole = proof.error.is_none() && proof.left.is_empty();
+    let differs = proof.verdict.as_deref() == Some(Verdict::Different.name());
+    whole && differs && proof.gain_percent.is_some_and(|gain| gain.low > 0.0)
 }
 
 /// A host that is not as before is an error, whatever the runs say.
@@ -225,6 +253,7 @@ fn judged(id: &str, setting: Setting, runs: Runs) -> Proof {
         words: "too few runs were made to say".to_owned(),
         doubts: doubts::summed(runs.doubts.iter().map(Vec::as_slice)),
         left: Vec::new(),
+        kept: false,
         error: None,
     };
     compared(&mut proof);
@@ -282,8 +311,10 @@ fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linerate_model::doctor::{Goal, HostDetails};
+    use linerate_model::host::NicFacts;
     use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
-    use linerate_model::record::{DoubtKind, RunRecord, Summary};
+    use linerate_model::record::{DoubtKind, ProgramFacts, RunRecord, Summary};
     use linerate_model::setting::{ReadBack, Restoration, SettingValue};
     use linerate_runner::agent::{Reply, Request as Ask};
     use linerate_runner::client::Target;
@@ -397,6 +428,48 @@ mod tests {
             assert_eq!(setting("no.such", &findings).unwrap_err().hints, ["one of offload.tso"]);
         }
         provable("offload.tso").unwrap();
+    }
+
+    /// Only what helps is kept, and what the kernel refuses then is an error.
+    #[test]
+    fn only_a_change_that_helps_is_kept() {
+        let kept = |without: &[f64], with: &[f64], outcome: Outcome| {
+            let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
+            let runs = Runs { without: without.to_vec(), with: with.to_vec(), doubts: Vec::new() };
+            let mut here = HostDetails::default();
+            here.host.nic = Some(NicFacts { name: "eth7".into(), ..NicFacts::default() });
+            let mut document = DoctorDocument {
+                format: linerate_model::doctor::FORMAT,
+                kind: "doctor".into(),
+                started: String::new(),
+                linerate: ProgramFacts { version: String::new() },
+                command: Vec::new(),
+                target: None,
+                goal: Goal::default(),
+                checks: 0,
+                findings: Vec::new(),
+                unknown: Vec::new(),
+                proof: Some(judged("offload.tso", setting, runs)),
+                here,
+                far: None,
+            };
+            let mut asked = None;
+            keep(&mut document, |device, setting| {
+                asked = device.map(str::to_owned);
+                Ok(Applied { outcome, ..applied(setting.clone()) })
+            });
+            let proof = document.proof.unwrap();
+            (asked, proof.kept, proof.error.map(|error| error.what))
+        };
+        let less = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0];
+        let more = [118.0, 119.0, 117.0, 119.5, 116.5, 118.0];
+        let (less, more) = (&less[..], &more[..]);
+        let eth7 = || Some("eth7".to_owned());
+        assert_eq!(kept(less, more, Outcome::Set), (eth7(), true, None));
+        let refused = Some("cannot keep the change".to_owned());
+        assert_eq!(kept(less, more, Outcome::Refused), (eth7(), false, refused));
+        assert_eq!(kept(more, less, Outcome::Set), (None, false, None));
+        assert_eq!(kept(less, less, Outcome::Set), (None, false, None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::text;
 use crate::irq::NicIrqs;
 use crate::netlink::ethtool::{self, Ethtool};
 use crate::netlink::parameters::{self, Group};
-use crate::netlink::{Netlink, Refusal, disciplines, link};
+use crate::netlink::{Netlink, Refusal, devlink, disciplines, link};
 use crate::roots::Roots;
 use crate::settings::files;
 use crate::text::cpulist;
@@ -36,8 +36,6 @@ pub(super) fn details(roots: &Roots, nic: Option<&str>) -> DeviceDetails {
         .into();
     by_ethtool(port.link.index, &mut found);
     in_files(roots, nic, &mut found);
-    found.firmware =
-        Fact::Unknown(format!("linerate does not ask; `ethtool -i {nic}` and devlink tell it"));
     found
 }
 
@@ -105,9 +103,10 @@ fn in_files(roots: &Roots, nic: &str, found: &mut DeviceDetails) {
         let why = || format!("/sys here does not show {nic}: it is of another network namespace");
         (found.interrupts, found.numa_node) = (Fact::Unknown(why()), Fact::Unknown(why()));
         (found.rps, found.xps) = (Fact::Unknown(why()), Fact::Unknown(why()));
-        found.rx_missed = Fact::Unknown(why());
+        (found.rx_missed, found.firmware) = (Fact::Unknown(why()), Fact::Unknown(why()));
         return;
     }
+    found.firmware = firmware(roots, nic).into();
     found.rps = queues(roots, nic, true).into();
     found.xps = queues(roots, nic, false).into();
     let own = NicIrqs::of(roots, nic);
@@ -120,6 +119,23 @@ fn in_files(roots: &Roots, nic: &str, found: &mut DeviceDetails) {
     found.rx_missed = count("rx_missed_errors")
         .and_then(|missed| Ok(missed.saturating_add(count("rx_fifo_errors")?)))
         .into();
+}
+
+/// Drivers tell it to devlink or to ethtool's older call alone, an ioctl for which there is no safe function.
+fn firmware(roots: &Roots, nic: &str) -> Result<String, String> {
+    let device = format!("sys/class/net/{nic}/device");
+    let end = |path: &str| {
+        let path = roots.path(path).read_link().ok()?;
+        Some(path.file_name()?.to_string_lossy().into_owned())
+    };
+    let named = end(&format!("{device}/subsystem")).zip(end(&device));
+    let (bus, name) = named.ok_or_else(|| format!("{nic} has no device of its own"))?;
+    let why = match devlink::firmware(&bus, &name) {
+        Ok(Some(versions)) => return Ok(versions),
+        Ok(None) => "its driver names none".to_owned(),
+        Err(refusal) => refusal.to_string(),
+    };
+    Err(format!("devlink does not tell it: {why}; `ethtool -i {nic}` may"))
 }
 
 fn interrupts(roots: &Roots, numbers: &[u32]) -> Result<Vec<InterruptDetails>, String> {

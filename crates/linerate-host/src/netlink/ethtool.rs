@@ -3,7 +3,8 @@
 use linerate_model::host::Offload;
 
 use super::{
-    NLA_F_NESTED, NLM_F_ACK, Netlink, Refusal, attribute, attributes, put_attribute, u16_at, u32_at,
+    GENL_HEADER_BYTES, NLA_F_NESTED, NLM_F_ACK, Netlink, Refusal, attribute, attributes,
+    put_attribute, u32_at,
 };
 
 /// The family, by the number that the running kernel has given to it.
@@ -16,16 +17,8 @@ impl Ethtool {
     /// Where the kernel has it.
     pub(crate) fn open() -> Option<Self> {
         let mut netlink = Netlink::generic()?;
-        let mut body = vec![CTRL_CMD_GETFAMILY, 1, 0, 0];
-        put_attribute(&mut body, CTRL_ATTR_FAMILY_NAME, b"ethtool\0");
-        let mut family = None;
-        let asked = netlink.ask(GENL_ID_CTRL, NLM_F_ACK, &body, |_, body| {
-            family = body
-                .get(GENL_HEADER_BYTES..)
-                .and_then(|body| u16_at(attribute(body, CTRL_ATTR_FAMILY_ID)?, 0));
-        });
-        asked.ok()?;
-        Some(Self { netlink, family: family? })
+        let family = netlink.family("ethtool")?;
+        Some(Self { netlink, family })
     }
 
     /// Asks `command` of an interface and hands the attributes of the answer to `each`.
@@ -172,12 +165,6 @@ pub(super) fn switches(body: &[u8]) -> Vec<Feature> {
         .collect()
 }
 
-const GENL_ID_CTRL: u16 = 16;
-/// `struct genlmsghdr`: command, version, reserved (u16).
-const GENL_HEADER_BYTES: usize = 4;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const ETHTOOL_MSG_LINKMODES_GET: u8 = 4;
 const ETHTOOL_A_LINKMODES_DUPLEX: u16 = 6;
 const ETHTOOL_MSG_FEATURES_GET: u8 = 11;

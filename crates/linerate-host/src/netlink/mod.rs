@@ -12,6 +12,7 @@
 //!                                                | len u16 | type u16 | value | pad to 4 |
 //! ```
 
+pub(crate) mod devlink;
 pub(crate) mod disciplines;
 pub(crate) mod ethtool;
 pub(crate) mod link;
@@ -84,6 +85,20 @@ impl Netlink {
         netlink.socket.bind_auto().ok()?;
         netlink.socket.add_membership(RTNLGRP_LINK).ok()?;
         Some(netlink)
+    }
+
+    /// The number that the running kernel has given to a family that registers by name.
+    pub(crate) fn family(&mut self, name: &str) -> Option<u16> {
+        let mut body = vec![CTRL_CMD_GETFAMILY, 1, 0, 0];
+        put_attribute(&mut body, CTRL_ATTR_FAMILY_NAME, &[name.as_bytes(), &[0]].concat());
+        let mut family = None;
+        let asked = self.ask(GENL_ID_CTRL, NLM_F_ACK, &body, |_, body| {
+            family = body
+                .get(GENL_HEADER_BYTES..)
+                .and_then(|body| u16_at(attribute(body, CTRL_ATTR_FAMILY_ID)?, 0));
+        });
+        asked.ok()?;
+        family
     }
 
     fn open(protocol: isize) -> Option<Self> {
@@ -304,6 +319,13 @@ const NLA_F_NESTED: u16 = 0x8000;
 /// Without the flags "nested" and "network byte order".
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
+const GENL_ID_CTRL: u16 = 16;
+/// `struct genlmsghdr`: command, version, reserved (u16).
+const GENL_HEADER_BYTES: usize = 4;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -347,6 +369,7 @@ mod tests {
             disciplines::discipline(&bytes, 2);
             qdisc::root_queue(&bytes, 2);
             ethtool::switches(&bytes);
+            devlink::running(&bytes);
             link::read_port(&bytes);
             tree::node(&bytes, 2);
         }

@@ -306,6 +306,15 @@ impl SettingsGuard {
         })
     }
 
+    /// Keeps what was changed: forgets how to undo it, so that nothing puts it back.
+    ///
+    /// # Errors
+    /// When the journal cannot be taken away, so that what was changed will be put back.
+    pub fn keep(&mut self) -> Result<(), ErrorRecord> {
+        let kept = self.journal.clear();
+        kept.map_err(|why| error(ErrorKind::Journal, "cannot keep a change of settings", why, ""))
+    }
+
     /// Puts back everything that was changed, by this process or by one before it. Does nothing to
     /// what is as before, and leaves what somebody else has set since; what another process changes now is kept for the
     /// next time. Any number of times.

@@ -468,6 +468,28 @@ fn queues_interrupts_and_governors_come_back_each_as_it_was() {
     assert_eq!(content("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"), "powersave");
 }
 
+/// What stood before the change that is kept is forgotten; what is changed later is put back to what was kept.
+#[test]
+fn what_is_kept_is_put_back_by_nobody() {
+    let ((root, roots), state) = (paper_host(), Scratch::new());
+    let open = || {
+        let disk = Box::<RealDisk>::default();
+        SettingsGuard::open_with(&state.0, roots.clone(), paper_place("b1"), disk).unwrap()
+    };
+    let governor = root.0.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let now = || fs::read_to_string(&governor).unwrap().trim().to_owned();
+    let (mut keeper, _) = open();
+    keeper.apply(None, &[set("governor", text("performance"))]);
+    keeper.keep().unwrap();
+    assert!(!state.0.join("undo-1.journal").exists());
+    keeper.apply(None, &[set("governor", text("schedutil"))]);
+    assert_eq!(now(), "schedutil");
+    drop(keeper);
+    let (_keeper, restoration) = open();
+    assert!(restoration.complete(), "{restoration:?}");
+    assert_eq!(now(), "performance");
+}
+
 #[test]
 fn after_a_reboot_nothing_is_put_back() {
     let ((root, roots), state) = (paper_host(), Scratch::new());

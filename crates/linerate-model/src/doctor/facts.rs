@@ -175,7 +175,7 @@ pub struct DeviceDetails {
     pub xps: Fact<Vec<Vec<u32>>>,
     /// Packets since boot that the card had no room for: `rx_missed_errors` and `rx_fifo_errors`.
     pub rx_missed: Fact<u64>,
-    /// Version of its firmware.
+    /// Versions of what runs on it, each with devlink's name for it, such as `fw 22.31.1014`.
     pub firmware: Fact<String>,
 }
 

@@ -117,6 +117,9 @@ fn proof(proof: &Proof) -> Section {
     if let Some(error) = &proof.error {
         section.words.push(sentence(&format!("It ended early: {}: {}", error.what, error.why)));
     }
+    if proof.kept {
+        section.words.push(sentence("The change was kept"));
+    }
     for left in &proof.left {
         section.words.push(sentence(&format!("Not put back: {left}")));
     }

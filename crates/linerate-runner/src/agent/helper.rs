@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use linerate_host::settings::SettingsGuard;
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::Restoration;
+use linerate_model::setting::{Applied, Restoration, Setting};
 use linerate_wire::native::agent::Reply;
 use linerate_wire::native::order::Order;
 
@@ -40,16 +40,7 @@ fn lost(why: impl ToString) -> ErrorRecord {
 /// When it was not started by linerate, or when something could not be put back.
 pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
     let mut parent = Parent::of_this(HELPER_VERB)?;
-    let start = Instant::now();
-    let opened = loop {
-        match SettingsGuard::open(state) {
-            Err(e) if e.kind == ErrorKind::Busy && start.elapsed() < BUSY_LIMIT => {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            other => break other,
-        }
-    };
-    let mut keeper = match opened {
+    let mut keeper = match open(state) {
         Ok((keeper, left)) => {
             parent.answer(&Reply::Restored(left));
             keeper
@@ -74,6 +65,19 @@ pub fn helper(state: &Path) -> Result<(), ErrorRecord> {
         back.left().join("; "),
         &[],
     ))
+}
+
+/// Takes the journal, as soon as a helper that has just lost its parent is done with it.
+fn open(state: &Path) -> Result<(SettingsGuard, Restoration), ErrorRecord> {
+    let start = Instant::now();
+    loop {
+        match SettingsGuard::open(state) {
+            Err(e) if e.kind == ErrorKind::Busy && start.elapsed() < BUSY_LIMIT => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            other => return other,
+        }
+    }
 }
 
 fn answer(keeper: &mut SettingsGuard, order: Result<Order, String>) -> Reply {
@@ -175,6 +179,29 @@ fn first(link: &mut Link) -> Result<Restoration, ErrorRecord> {
 /// When another process has the journal, or it cannot be read.
 pub fn restore(state: &Path) -> Result<Restoration, ErrorRecord> {
     SettingsGuard::open(state).map(|(_, restoration)| restoration)
+}
+
+/// Sets one thing of this host for good: no journal has it afterwards, so that nothing but a reboot puts it back. What an
+/// earlier process left changed is put back first.
+///
+/// # Errors
+/// When another process changes settings here, or the journal cannot be kept; then all is as before.
+pub fn set_for_good(
+    state: &Path,
+    device: Option<&str>,
+    setting: &Setting,
+) -> Result<Applied, ErrorRecord> {
+    let what = "cannot make a change for good";
+    let (mut keeper, left) = open(state)?;
+    if !left.complete() {
+        return Err(ErrorRecord::new(ErrorKind::Restore, what, left.left().join("; "), &[]));
+    }
+    let applied = keeper.apply(device, std::slice::from_ref(setting)).pop();
+    if let Err(error) = keeper.keep() {
+        let _ = keeper.restore();
+        return Err(error);
+    }
+    applied.ok_or_else(|| ErrorRecord::new(ErrorKind::Unable, what, "nothing came of it", &[]))
 }
 
 /// Where the journal is unless it is said otherwise: what systemd gives a service, else where the

@@ -32,7 +32,7 @@ pub use self::command::run as run_command;
 pub use self::guard::{KEEPER_VERB, keep};
 pub use self::hand::Hand;
 pub use self::held::{set, still};
-pub use self::helper::{HELPER_VERB, helper, restore, state_directory};
+pub use self::helper::{HELPER_VERB, helper, restore, set_for_good, state_directory};
 pub(crate) use self::monitor::Life;
 pub use self::monitor::{MONITOR_VERB, monitor};
 pub use self::reboot::reboot_by;

@@ -292,18 +292,24 @@ fn a_proof_tells_what_helps_from_what_does_not() {
     sysctl(&lab, "a", "net.ipv4.tcp_sack", "0");
     let scratch = Scratch::new("prove-long");
     let _server = lab.serve();
-    let of = |id: &str| {
-        let ran = prove(&lab, &scratch, id, "--pairs 12 -t 500ms --allow-settings");
+    let of = |id: &str, more: &str| {
+        let options = format!("--pairs 12 -t 500ms --allow-settings {more}");
+        let ran = prove(&lab, &scratch, id, &options);
         let proof = document(&ran)["proof"].clone();
         println!("{id}: {}", proof["words"]);
         let gain = ["mean", "low", "high"].map(|key| proof["gain_percent"][key].as_f64());
-        (proof["verdict"].clone(), gain.map(|of| of.expect("a gain")))
+        (proof["verdict"].clone(), gain.map(|of| of.expect("a gain")), proof["kept"] == true)
     };
-    let (verdict, [mean, low, _]) = of("offload.tso");
-    assert!(verdict == "different" && low > 0.0 && mean > 10.0, "{verdict}, {mean}, {low}");
     // 12 pairs of half a second on a shared machine settle no 2 %; what it is not, is large.
-    let (verdict, [mean, low, high]) = of("tcp.sack");
+    let (verdict, [mean, low, high], _) = of("tcp.sack", "");
     assert!(verdict != "different" || mean.abs() < 5.0, "{verdict}, {mean}, {low} to {high}");
+    let before = snapshot(&lab);
+    let (verdict, [mean, low, _], kept) = of("offload.tso", "--keep-if-better");
+    assert!(verdict == "different" && low > 0.0 && mean > 10.0, "{verdict}, {mean}, {low}");
+    // What helps is kept: the next process neither finds it nor puts it back.
+    assert!(kept && snapshot(&lab) != before);
+    let ran = prove(&lab, &scratch, "offload.tso", "--allow-settings");
+    assert!(ran.code == 2 && ran.err.contains("not found on this host"), "{ran:?}");
 }
 
 fn sysctl(lab: &Lab, space: &str, name: &str, value: &str) {
