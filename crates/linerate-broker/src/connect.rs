@@ -11,10 +11,10 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::{
     AuthError, Client, ClientError, ConnectError, ConnectErrorKind, ConnectOptions, Event, Message,
-    Subscriber,
+    ServerAddr, Subscriber,
 };
 use futures_core::Stream;
-use linerate_fleet::health::TESTED;
+use linerate_fleet::health::{TESTED, release};
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use crate::error::{silent, unable};
 use crate::subject::OPERATOR;
 
 /// Oldest release that has atomic batches and times to live of single messages.
-pub const LEAST_VERSION: (i64, i64, i64) = (2, 12, 0);
+pub const LEAST_VERSION: [u64; 3] = [2, 12, 0];
 /// A dead connection is noticed after twice this; beside a test its pings are the only bytes.
 const PING_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait between two attempts to connect.
@@ -81,9 +81,9 @@ impl Broker {
         let refused = Arc::new(AtomicBool::new(false));
         let options = options(credentials, &name, &refused)?;
         let client = options.connect(url).await.map_err(|error| unreachable(url, &error))?;
-        let (major, minor, patch) = LEAST_VERSION;
-        if !client.is_server_compatible(major, minor, patch) {
-            return Err(too_old(url, &client.server_info().version));
+        let version = client.server_info().version;
+        if !is_recent(&version) {
+            return Err(too_old(url, &version));
         }
         let inbox = client.new_inbox();
         let secret = inbox.rsplit('.').next().unwrap_or_default().to_owned();
@@ -218,14 +218,21 @@ fn chance() -> f64 {
 
 /// What is said in clear text stays on this host.
 fn check_url(url: &str) -> Result<(), ErrorRecord> {
-    let host = match url.split_once("://") {
+    match url.split_once("://") {
         Some(("tls", _)) => return Ok(()),
-        Some(("nats", host)) => host,
+        Some(("nats", _)) => {}
         _ => return Err(refused(url, "it is none of tls://HOST:PORT and nats://127.0.0.1:PORT")),
-    };
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    let near = ["127.0.0.1", "[::1]", "localhost"].contains(&host);
+    }
+    // As the client reads it: what looks like a host to others may be a user's name.
+    let address = url.parse::<ServerAddr>().map_err(|why| refused(url, &why.to_string()))?;
+    let host = address.host();
+    let near = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     if near { Ok(()) } else { Err(refused(url, "without TLS only a broker on this host is used")) }
+}
+
+/// Whether a release has all that is needed. One that is no release has not; the client's own look at it would panic.
+fn is_recent(version: &str) -> bool {
+    release(version).is_some_and(|release| release >= LEAST_VERSION)
 }
 
 /// How the newest that was tried is built, where a distribution has none.
@@ -239,7 +246,7 @@ fn refused(url: &str, why: &str) -> ErrorRecord {
 }
 
 fn too_old(url: &str, version: &str) -> ErrorRecord {
-    let (major, minor, _) = LEAST_VERSION;
+    let [major, minor, _] = LEAST_VERSION;
     let why = format!(
         "it is nats-server {version}, and leases need {major}.{minor} or later: atomic batches, times to live"
     );
@@ -286,11 +293,28 @@ mod tests {
 
     #[test]
     fn what_is_not_encrypted_stays_on_this_host() {
-        for good in ["tls://b:4222", "nats://127.0.0.1:1", "nats://[::1]:4222", "nats://localhost"]
-        {
+        for good in [
+            "tls://b:4222",
+            "nats://127.0.0.1:1",
+            "nats://127.0.0.2",
+            "nats://[::1]:4222",
+            "nats://[::1]",
+            "nats://localhost",
+        ] {
             assert!(check_url(good).is_ok(), "{good}");
         }
-        for bad in ["nats://b:4222", "nats://127.0.0.1.b:1", "b:4222", "", "http://127.0.0.1"] {
+        for bad in [
+            "nats://b:4222",
+            "nats://127.0.0.1.b:1",
+            "nats://127.0.0.1:4222@b",
+            "nats://[::1]@b",
+            "nats://[::2]",
+            "nats://[::1",
+            "nats://",
+            "b:4222",
+            "",
+            "http://127.0.0.1",
+        ] {
             assert!(check_url(bad).is_err(), "{bad}");
         }
     }
@@ -311,5 +335,17 @@ mod tests {
             "{error:?}"
         );
         assert_eq!(error.hints, [how()]);
+        for (version, recent) in [
+            ("2.12.0", true),
+            ("2.12.0-RC.3", true),
+            ("3.0.0", true),
+            ("2.11.9", false),
+            ("2", false),
+            ("2.13", false),
+            ("99999999999999999999.0.0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_recent(version), recent, "{version}");
+        }
     }
 }

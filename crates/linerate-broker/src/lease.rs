@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::api::Trouble;
 use crate::connect::{Broker, PATIENCE};
 use crate::error::{silent, unable};
+use crate::streams::NO_STREAM;
 use crate::subject::{LEASES, lease};
 
 /// JetStream's words for a subject that has another message than was expected.
@@ -80,7 +81,8 @@ impl Broker {
         }
     }
 
-    /// Frees what was granted, when nothing uses it any more. Says whether all of it was still leased.
+    /// Frees what was granted, when nothing uses it any more. Says whether all of it was still leased: what is over before its
+    /// time, since the broker's clock was set or its files are lost, may have been another's as well.
     ///
     /// # Errors
     /// When the broker does not answer: it is over by itself then.
@@ -93,7 +95,11 @@ impl Broker {
             let message = json!({ "seq": seq, "no_erase": true });
             match self.api(what, format!("STREAM.MSG.DELETE.{LEASES}"), &message).await {
                 Ok(_) => {}
-                Err(Trouble::Against(against)) if against.err_code == NO_MESSAGE => held = false,
+                Err(Trouble::Against(against))
+                    if [NO_MESSAGE, NO_STREAM].contains(&against.err_code) =>
+                {
+                    held = false;
+                }
                 Err(trouble) => return Err(trouble.record(what)),
             }
         }

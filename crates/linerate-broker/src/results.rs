@@ -14,11 +14,11 @@ use serde_json::json;
 use crate::api::Trouble;
 use crate::connect::{Broker, Listener};
 use crate::error::unable;
+use crate::streams::NO_STREAM;
 use crate::subject::{CONFIRMED, RESULTS, confirmed, result, run_of, token};
 
-/// JetStream's words for a consumer and a stream that are not there.
+/// JetStream's word for a consumer that is not there.
 const NO_CONSUMER: u32 = 10_014;
-const NO_STREAM: u32 = 10_059;
 /// And for a subject that has no message.
 const NO_MESSAGE: u32 = 10_037;
 /// What was handed out and not acknowledged is handed out again after this, in nanoseconds: half a minute.

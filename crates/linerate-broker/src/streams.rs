@@ -8,7 +8,7 @@ use crate::connect::Broker;
 use crate::subject::{AGENTS, CONFIRMED, ENROLLED, EVENTS, LEASES, RESULTS};
 
 /// JetStream's word for a stream that is not there.
-const NO_STREAM: u32 = 10_059;
+pub(crate) const NO_STREAM: u32 = 10_059;
 /// Seven days in nanoseconds: as long results, and that a store has them, are kept.
 const WEEK_NS: u64 = 7 * 86_400 * 1_000_000_000;
 /// A result that is sent again within this long is not kept again, in nanoseconds: ten minutes.

@@ -147,13 +147,13 @@ pub trait Reach: Sync {
     /// What came of a turn is kept for good, or is of no use any more.
     fn kept(&self, _turn: &str) {}
 
-    /// A turn has ended without a record. What still comes of it is of no use.
+    /// A turn has ended without a record, and its pair is tried again now, or no more. What still comes of it is of no use.
     fn given_up(&self, turn: &str) {
         self.kept(turn);
     }
 
-    /// Slots below this are deleted: nobody asks for anything of them any more.
-    fn deleted(&self, _below: u64) {}
+    /// Slots below this are over, or deleted: nobody asks for anything of them any more.
+    fn passed(&self, _below: u64) {}
 }
 
 impl<F> Reach for F

@@ -7,7 +7,7 @@ use linerate_model::doctor::Severity;
 use linerate_model::fleet_agents::AgentState;
 use linerate_model::fleet_doctor::{FleetFacts, FleetFinding, FleetJudged, FleetUnlooked};
 
-pub use self::broker::TESTED;
+pub use self::broker::{TESTED, release};
 
 /// An agent that has nothing to do speaks every 5 s, and is back within half a minute where its connection was lost.
 const SILENT_S: u64 = 60;

@@ -1,6 +1,7 @@
 //! What an agent keeps until a store elsewhere has it: its results, and the highest lease that it was given.
 //!
-//! When [`Outbox::put`] or [`Outbox::raise`] returns, it is on stable storage as a campaign's runs are.
+//! When [`Outbox::put`] or [`Outbox::raise`] returns, it is on stable storage as a campaign's runs are. A result that cannot be
+//! written is kept in memory until it can.
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ pub struct Waiting {
 pub struct Outbox {
     connection: Connection,
     path: PathBuf,
+    /// What could not be written: turn, time and body, the oldest first.
+    unwritten: Vec<(String, u64, Vec<u8>)>,
     _lock: Lock,
 }
 
@@ -48,7 +51,7 @@ impl Outbox {
         let connection = Connection::open(path).map_err(|e| fail(&e))?;
         settings(&connection).map_err(|e| fail(&e))?;
         connection.execute_batch(SCHEMA).map_err(|e| fail(&e))?;
-        Ok(Self { connection, path: path.to_owned(), _lock: held })
+        Ok(Self { connection, path: path.to_owned(), unwritten: Vec::new(), _lock: held })
     }
 
     fn change(&self, what: &str, values: impl Params) -> Result<usize, StoreError> {
@@ -60,10 +63,25 @@ impl Outbox {
     /// 1970.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written: it is here all the same while this process lives, and [`Outbox::settle`] tries again.
     pub fn put(&mut self, turn: &str, at_s: u64, body: &[u8]) -> Result<(), StoreError> {
+        self.unwritten.push((turn.to_owned(), at_s, body.to_owned()));
+        self.settle().map(|_| ())
+    }
+
+    /// Writes what could not be written before. Says how much that was.
+    ///
+    /// # Errors
+    /// When there is something that still cannot be written.
+    pub fn settle(&mut self) -> Result<usize, StoreError> {
         let what = "INSERT OR IGNORE INTO result (turn, at_s, body) VALUES (?1, ?2, ?3)";
-        self.change(what, params![turn, signed(at_s), body]).map(|_| ())
+        let mut written: usize = 0;
+        while let Some((turn, at_s, body)) = self.unwritten.first() {
+            self.change(what, params![turn, signed(*at_s), body])?;
+            self.unwritten.remove(0);
+            written = written.saturating_add(1);
+        }
+        Ok(written)
     }
 
     /// Forgets a result: a store has it.
@@ -71,7 +89,9 @@ impl Outbox {
     /// # Errors
     /// When it cannot be written.
     pub fn remove(&mut self, turn: &str) -> Result<bool, StoreError> {
-        self.change("DELETE FROM result WHERE turn = ?1", [turn]).map(|count| count > 0)
+        let unwritten = self.unwritten.extract_if(.., |(of, ..)| of.as_str() == turn).count();
+        let written = self.change("DELETE FROM result WHERE turn = ?1", [turn])?;
+        Ok(unwritten > 0 || written > 0)
     }
 
     /// Forgets what was put in before `at_s`. Says how much that was.
@@ -82,7 +102,7 @@ impl Outbox {
         self.change("DELETE FROM result WHERE at_s < ?1", [signed(at_s)])
     }
 
-    /// Names of all turns that wait, the oldest first.
+    /// Names of all turns that wait, the oldest first; after them what could not be written.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -91,7 +111,8 @@ impl Outbox {
             let mut all =
                 self.connection.prepare("SELECT turn FROM result ORDER BY at_s, rowid")?;
             let turns = all.query_map([], |row| row.get::<_, String>(0))?;
-            turns.collect::<rusqlite::Result<Vec<String>>>()
+            let unwritten = self.unwritten.iter().map(|(turn, ..)| Ok(turn.clone()));
+            turns.chain(unwritten).collect::<rusqlite::Result<Vec<String>>>()
         };
         read().map_err(|e| self.unread(&e))
     }
@@ -101,6 +122,9 @@ impl Outbox {
     /// # Errors
     /// When it cannot be read.
     pub fn body(&self, turn: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some((.., body)) = self.unwritten.iter().find(|(of, ..)| of == turn) {
+            return Ok(Some(body.clone()));
+        }
         let what = "SELECT body FROM result WHERE turn = ?1";
         let body = self.connection.query_row(what, [turn], |row| row.get(0)).optional();
         body.map_err(|e| self.unread(&e))
@@ -132,8 +156,9 @@ impl Outbox {
     /// A lease was given, so that no earlier one counts any more, also after a restart.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or a result could not: no more of them are to come to be in memory alone.
     pub fn raise(&mut self, epoch: u64) -> Result<(), StoreError> {
+        self.settle()?;
         let what = "INSERT INTO lease (id, epoch) VALUES (1, ?1)
             ON CONFLICT (id) DO UPDATE SET epoch = max(epoch, excluded.epoch)";
         self.change(what, [signed(epoch)]).map(|_| ())
@@ -194,6 +219,33 @@ mod tests {
         assert_eq!(outbox.forget_before(20).unwrap(), 0);
         assert_eq!(outbox.forget_before(21).unwrap(), 1);
         assert_eq!(outbox.waiting().unwrap(), Waiting::default());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_kept_and_written_when_there_is_room() {
+        let place = Place::new("room");
+        let mut outbox = place.open().unwrap();
+        outbox.put("run.0.1", 10, b"{}").unwrap();
+        let most = |outbox: &Outbox, pages: i64| {
+            let set = &outbox.connection;
+            set.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+        };
+        let pages = outbox.connection.query_row("PRAGMA page_count", [], |row| row.get(0));
+        most(&outbox, pages.unwrap());
+        let body = vec![b' '; 1 << 17];
+        let full = outbox.put("run.1.1", 20, &body).unwrap_err();
+        assert!(matches!(full, StoreError::Io { full: true, .. }), "{full:?}");
+        assert_eq!(outbox.turns().unwrap(), ["run.0.1", "run.1.1"], "it can be sent");
+        assert_eq!(outbox.body("run.1.1").unwrap().as_ref(), Some(&body));
+        assert!(outbox.raise(7).is_err(), "no other test may end with one that cannot be written");
+        outbox.put("run.2.1", 30, &body).unwrap_err();
+        assert!(outbox.remove("run.2.1").unwrap(), "a store has it");
+        most(&outbox, 1 << 20);
+        assert_eq!((outbox.settle().unwrap(), outbox.settle().unwrap()), (1, 0));
+        drop(outbox);
+        let outbox = place.open().unwrap();
+        assert_eq!(outbox.turns().unwrap(), ["run.0.1", "run.1.1"]);
+        assert_eq!(outbox.body("run.1.1").unwrap().as_ref(), Some(&body));
     }
 
     #[test]

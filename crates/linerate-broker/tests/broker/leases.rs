@@ -9,7 +9,7 @@ use linerate_broker::Broker;
 use linerate_fleet::message::Order;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
-use crate::world::{World, run, set, until};
+use crate::world::{World, api, raw, run, set, until};
 
 const LONG_TTL: Duration = Duration::from_secs(600);
 const SHORT_TTL: Duration = Duration::from_secs(1);
@@ -33,6 +33,10 @@ fn all_or_none_is_granted_and_only_the_holder_gives_it_back() {
         assert!(!broker.give_back(&first).await.unwrap(), "late, and another has it");
         assert_eq!(grant(&["host:a"]).await, None);
         assert!(broker.give_back(&third).await.unwrap());
+        // Nor where the broker has lost all that it kept.
+        let fourth = grant(&["host:a"]).await.expect("it was given back");
+        api(&raw(&world.operator).await, "STREAM.DELETE.LR_LEASE").await;
+        assert!(!broker.give_back(&fourth).await.unwrap());
     });
 }
 

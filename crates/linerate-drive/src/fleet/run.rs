@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
-use linerate_fleet::coordinator::{Coordinator, Ending, Event as Kept, Step};
+use linerate_fleet::coordinator::{Coordinator, Ending, Event as Kept, State, Step};
 use linerate_fleet::lease::{Epoch, LeaseBook, Term};
 use linerate_fleet::matrix::Cell;
 use linerate_fleet::plan::{Pair, Resource};
@@ -76,8 +76,15 @@ pub(super) struct Run<'a> {
 const UNSURE: &str =
     "whether what was set held to its end is not known: nobody was there to be told";
 
+/// Characters of a reason, which may be a host's: what is longer says nothing more to anybody, and is kept for good.
+const MOST_WORDS: usize = 1_000;
+
 fn words(error: &ErrorRecord) -> String {
-    format!("{}: {}", error.what, error.why)
+    let words = format!("{}: {}", error.what, error.why);
+    match words.chars().nth(MOST_WORDS) {
+        None => words,
+        Some(_) => words.chars().take(MOST_WORDS).chain(['…']).collect(),
+    }
 }
 
 fn ns(time: Duration) -> u64 {
@@ -135,7 +142,7 @@ impl<'a> Run<'a> {
             run.delivered = log.delivered;
         }
         // Before what has come is handed out again, with all that nobody asks for any more.
-        run.say_deleted();
+        run.say_passed(run.results.deleted().times);
         reach.begin(&run.head.id)?;
         Ok(run)
     }
@@ -149,6 +156,7 @@ impl<'a> Run<'a> {
         let takes = |pair: &Pair| self.asked.fleet.resources(*pair);
         let takes: Vec<BTreeSet<Resource>> = self.asked.pairs.iter().map(takes).collect();
         self.time = time;
+        self.say_passed(time);
         self.coordinator = Coordinator::new(takes, self.asked.retries);
         self.attempts = vec![0; self.asked.pairs.len()];
         let before = self.before.get_mut(time).map(std::mem::take);
@@ -237,7 +245,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 Step::Start(test) if !ends => {
-                    if self.start(now_ns, test, scope, done, stop) {
+                    if self.start((now_ns, test), scope, done, stop, on_event) {
                         continue;
                     }
                 }
@@ -299,14 +307,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What has come of the try before since that was given up: it was measured under a lease of its own, and is a result.
+    fn came_since(&self, test: usize, tried: u32) -> Option<(String, Cell, RunRecord)> {
+        let client = self.asked.pairs.get(test).filter(|_| tried > 0)?.from;
+        let turn = self.turn_of(self.time, test, tried);
+        let came = self.reach.came(&turn, &self.head.host(client));
+        if let Some((cell @ Cell::Value(_), Some(record))) = came.map(|came| self.late(came)) {
+            return Some((turn, cell, record));
+        }
+        self.reach.given_up(&turn);
+        None
+    }
+
     /// Says whether it began.
     fn start<'scope, 'env>(
         &mut self,
-        now_ns: u64,
-        test: usize,
+        (now_ns, test): (u64, usize),
         scope: &'scope Scope<'scope, 'env>,
         done: &Sender<Came>,
         stop: &'env Stop,
+        on_event: &mut dyn FnMut(&Event<'_>),
     ) -> bool
     where
         'a: 'env,
@@ -328,6 +348,14 @@ impl<'a> Run<'a> {
         self.results.begun_at(self.time, &date);
         self.results.set(self.time, test, Cell::Missing(NO_ANSWER.to_owned()));
         self.coordinator.take(Kept::Began { test, epoch, until_ns: grant.until_ns() });
+        if let Some((before, cell, record)) = self.came_since(test, attempt.saturating_sub(1)) {
+            self.book.give_back(now_ns, epoch);
+            self.finish((epoch, test), (cell, Ending::Measured), Some(&record), on_event);
+            if self.failed.is_none() {
+                self.reach.kept(&before);
+            }
+            return true;
+        }
         let mut agent = |host: usize| self.agents.get_mut(host).and_then(Option::take);
         // A server is left alone where nothing is set.
         let server = if self.asked.set.is_empty() { None } else { agent(pair.to) };
@@ -449,8 +477,11 @@ impl<'a> Run<'a> {
             }
         }
         self.coordinator.take(Kept::Ended { epoch, how });
+        let again = [Some(State::Waiting), Some(State::Again)];
         match record {
             Some(_) => self.reach.kept(&turn),
+            // What comes before it is tried again is its result.
+            None if again.contains(&self.coordinator.state(begun.test)) => {}
             None => self.reach.given_up(&turn),
         }
         true

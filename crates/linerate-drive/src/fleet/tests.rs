@@ -375,6 +375,18 @@ fn what_was_not_measured_has_a_reason_and_no_figure() {
 }
 
 #[test]
+fn a_reason_of_another_is_cut_before_it_is_kept() {
+    let world = World::default();
+    let connect =
+        |_: &Access, _: &Stop| Err::<Box<dyn HostAgent>, ErrorRecord>(error(&"é".repeat(1 << 20)));
+    let (clock, stop) = (MadeClock(&world), Stop::default());
+    let document = run(&asked("a,b", 0), &connect, &clock, &stop, &mut |_| ()).unwrap();
+    let why = document.pairs[0].missing.as_deref().unwrap_or_default();
+    assert!(why.starts_with("cannot go on: éé") && why.ends_with("é…"), "{why}");
+    assert_eq!(why.chars().count(), 1_001);
+}
+
+#[test]
 fn one_that_is_to_stop_begins_nothing() {
     let (world, stop) = (Arc::default(), Stop::default());
     stop.now();

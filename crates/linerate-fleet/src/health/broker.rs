@@ -23,8 +23,8 @@ pub(super) const CHECKS: [Check<FleetBroker>; 5] = [
     ("broker.streams", streams),
 ];
 
-/// Major, minor and patch of a release.
-fn parts(version: &str) -> Option<[u64; 3]> {
+/// Major, minor and patch of a release of nats-server, as `2.15.2` or `2.12.0-RC.3`; nothing of what is none.
+pub fn release(version: &str) -> Option<[u64; 3]> {
     let whole = version.split(['-', '+']).next()?;
     let mut parts = whole.split('.').map(str::parse::<u64>);
     let mut next = || parts.next()?.ok();
@@ -33,8 +33,8 @@ fn parts(version: &str) -> Option<[u64; 3]> {
 
 fn version(broker: &FleetBroker) -> Found {
     let unknown = || format!("the broker's release is no version: {:?}", broker.version);
-    let now = parts(&broker.version).ok_or_else(unknown)?;
-    let old = parts(TESTED).is_some_and(|tested| now < tested);
+    let now = release(&broker.version).ok_or_else(unknown)?;
+    let old = release(TESTED).is_some_and(|tested| now < tested);
     Ok(old.then(|| {
         Draft::new(
             Note,

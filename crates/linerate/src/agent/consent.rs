@@ -52,12 +52,21 @@ pub fn policy(file: &Path) -> Result<(Policy, Vec<Cidr>), String> {
 
 /// What the owner says of this test, where it is allowed now.
 pub fn permitted(file: &Path, prepare: &Prepare) -> Result<Consent, ErrorRecord> {
+    let date = clock::local_date();
+    let [hour, minute, second] =
+        [date.hour(), date.minute(), date.second()].map(|part| u16::try_from(part).unwrap_or(0));
+    permitted_at(file, prepare, (hour * 60 + minute, second))
+}
+
+/// The same at this minute of the day here, and second of the minute.
+fn permitted_at(
+    file: &Path,
+    prepare: &Prepare,
+    (minute, second): (u16, u16),
+) -> Result<Consent, ErrorRecord> {
     let plan = &prepare.test.plan;
     plan.check().map_err(|e| refused(ErrorKind::OutOfRange, e.to_string(), "ask for less"))?;
     let (policy, networks) = policy(file).map_err(denied)?;
-    let date = clock::local_date();
-    let minute =
-        u16::try_from(date.hour()).unwrap_or(0) * 60 + u16::try_from(date.minute()).unwrap_or(0);
     policy
         .allows(&Asked {
             peer: &prepare.peer,
@@ -71,7 +80,7 @@ pub fn permitted(file: &Path, prepare: &Prepare) -> Result<Consent, ErrorRecord>
     if prepare.length_ns > time.saturating_add(SLACK_NS) {
         return Err(denied("the lease is longer than its test needs".to_owned()));
     }
-    let left_ns = left_ns(&policy, minute, u64::try_from(date.second()).unwrap_or(0));
+    let left_ns = left_ns(&policy, minute, second.into());
     Ok(Consent { policy, networks, left_ns })
 }
 
@@ -111,7 +120,66 @@ fn left_ns(policy: &Policy, minute: u16, second: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_fleet::lease::{Epoch, Fence};
+    use linerate_fleet::message::Role;
+    use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
+    use linerate_wire::native::agent::RemoteTest;
+
     use super::*;
+
+    /// Ten seconds of TCP, with a lease of a minute.
+    fn prepare() -> Prepare {
+        let test = RemoteTest {
+            name: "b".to_owned(),
+            port: 0,
+            plan: TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))),
+            size_from_mtu: false,
+            ip: None,
+            discard: false,
+            with_key: true,
+            dialect: None,
+            command: Vec::new(),
+        };
+        Prepare {
+            epoch: 7,
+            length_ns: 60_000_000_000,
+            guard_ns: 10_000_000_000,
+            role: Role::Client,
+            peer: "b".to_owned(),
+            token: "a token".to_owned(),
+            turn: "run.0.1".to_owned(),
+            test,
+            set: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_test_that_would_outlast_the_hours_of_its_host_ends_with_them() {
+        let file = std::env::temp_dir().join(format!("linerate-hours-{}", std::process::id()));
+        let hours = "tests = [\"tcp\"]\npeers = [\"*\"]\nhours = \"22:00-06:00\"\n";
+        std::fs::write(&file, format!("{hours}max_duration = \"1m\"\nmax_rate = \"max\"")).unwrap();
+        let second = 1_000_000_000;
+        let (minute, of_lease_ns) = (5 * 60 + 59, 50 * second);
+        for (at, sends_ns) in [
+            ((minute, 50), Some(9 * second)),
+            ((minute, 59), Some(0)),
+            ((minute - 1, 0), Some(of_lease_ns)),
+            ((minute + 1, 0), None),
+            ((22 * 60 - 1, 59), None),
+            ((22 * 60, 0), Some(of_lease_ns)),
+        ] {
+            let consent = permitted_at(&file, &prepare(), at);
+            assert_eq!(consent.is_ok(), sends_ns.is_some(), "{at:?}");
+            let Ok(Consent { left_ns: Some(left_ns), .. }) = consent else { continue };
+            // From the moment in which it was asked on, by this host's own clock.
+            let (mut fence, asked_ns) = (Fence::default(), 1_000);
+            assert!(fence.prepare(asked_ns, Epoch(7), prepare().term()));
+            fence.close_by(asked_ns + left_ns);
+            let closes_ns = sends_ns.map(|sends_ns| asked_ns + sends_ns);
+            assert_eq!(fence.closes_ns(), closes_ns, "{at:?}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
 
     #[test]
     fn what_is_left_of_the_hours_is_counted_to_the_second() {

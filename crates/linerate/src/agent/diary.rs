@@ -21,8 +21,10 @@ const MOST: usize = 1_000;
 const SOON: Duration = Duration::from_secs(5);
 /// So long an agent that ends waits for the broker to take its last words.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// Of a reason that is longer only the beginning is said, in characters.
+/// Of a reason, and of the name of a result, that is longer only the beginning is said, in characters: what is larger than
+/// the broker takes would be said again and again, and keep back all that comes after it.
 const MOST_REASON: usize = 1_000;
+const MOST_TURN: usize = 200;
 
 /// An event that the broker has not taken.
 struct Entry {
@@ -46,6 +48,7 @@ impl Diary {
         let event = match event {
             FleetEvent::Refused { ground, why, lease, turn } => {
                 let why = why.chars().take(MOST_REASON).collect();
+                let turn = turn.map(|turn| turn.chars().take(MOST_TURN).collect());
                 FleetEvent::Refused { ground, why, lease, turn }
             }
             event => event,
@@ -109,10 +112,13 @@ mod tests {
     fn the_last_of_too_many_are_kept_and_what_was_taken_is_gone() {
         let mut diary = Diary::default();
         for lease in 0..1_005 {
-            let why = "é".repeat(2_000);
+            // As many bytes of JSON as characters can have.
+            let (why, turn) = ("\u{1}".repeat(2_000), Some("\u{1}".repeat(10_000)));
             let ground = linerate_model::fleet_events::RefusalGround::Lease;
-            diary.note(FleetEvent::Refused { ground, why, lease, turn: None });
+            diary.note(FleetEvent::Refused { ground, why, lease, turn });
         }
+        // The broker takes events of 8 KiB.
+        assert!(serde_json::to_vec(&diary.waiting[0].said).unwrap().len() < 8 << 10);
         let leases = |diary: &Diary| {
             let lease = |entry: &Entry| match &entry.said.event {
                 FleetEvent::Refused { lease, why, .. } if why.chars().count() == MOST_REASON => {

@@ -126,11 +126,11 @@ impl Duty {
                 biased;
                 () = over => self.close(),
                 () = stop.asked() => break,
-                Some(said) = self.said.recv() => self.hear(said)?,
+                Some(said) = self.said.recv() => self.hear(said),
                 order = orders.next() => {
                     let Some((order, asker)) = order else { return Err(gone()) };
                     let begins = matches!(order, Order::Prepare(_)) && self.slot.is_none();
-                    let ready = !begins || ended(&mut courier, HUSH, |sent| self.sent(sent)).await?;
+                    let ready = !begins || ended(&mut courier, HUSH, |sent| self.sent(sent)).await;
                     let answer = match ready {
                         true => self.obey(order).await,
                         false => {
@@ -138,13 +138,16 @@ impl Duty {
                             Answer::Failed(Box::new(still_sends()))
                         }
                     };
-                    self.broker.answer(asker, &answer).await?;
+                    // Too long, or to nowhere: whoever asked gives up, and others go on.
+                    if let Err(error) = self.broker.answer(asker, &answer).await {
+                        log(&format!("{}: {}", error.what, error.why));
+                    }
                 }
                 turn = confirmations.next() => {
                     let Some(turn) = turn else { return Err(gone()) };
-                    self.mail.forget(&turn)?;
+                    self.mail.forget(&turn, self.clock.elapsed());
                 }
-                Some(sent) = courier.join_next() => self.sent(sent)?,
+                Some(sent) = courier.join_next() => self.sent(sent),
                 Some(reported) = reporter.join_next() => {
                     if let Ok((id, taken)) = reported {
                         self.diary.sent(&id, taken, self.clock.elapsed());
@@ -152,6 +155,8 @@ impl Duty {
                 }
                 _ = tick.tick() => {
                     self.look();
+                    // Why it cannot was said.
+                    let _ = self.mail.settle();
                     if self.may_speak() {
                         self.beat().await?;
                     }
@@ -168,13 +173,14 @@ impl Duty {
         self.end_slot().await;
         self.diary.note(FleetEvent::Went);
         self.diary.finish(&self.broker).await;
-        Ok(())
+        self.mail.settle()
     }
 
     /// What became of a result that was sent.
-    fn sent(&mut self, sent: Result<(String, Sent), JoinError>) -> Result<(), ErrorRecord> {
-        let Ok((turn, sent)) = sent else { return Ok(()) };
-        self.mail.note(&turn, sent, self.clock.elapsed())
+    fn sent(&mut self, sent: Result<(String, Sent), JoinError>) {
+        if let Ok((turn, sent)) = sent {
+            self.mail.note(&turn, sent, self.clock.elapsed());
+        }
     }
 
     /// No test may be under way, and somebody hears it: what is said without a connection would pile up in memory.
@@ -398,28 +404,24 @@ impl Duty {
         let ended = async {
             while self.slot.is_some() {
                 let Some(said) = self.said.recv().await else { return };
-                if let Err(error) = self.hear(said) {
-                    log(&format!("{}: {}", error.what, error.why));
-                }
+                self.hear(said);
             }
         };
         let _ = tokio::time::timeout(SOON, ended).await;
     }
 
     /// Something of a thread of a test. What is not of the lease of now is late.
-    fn hear(&mut self, said: Said) -> Result<(), ErrorRecord> {
+    fn hear(&mut self, said: Said) {
         let (epoch, came) = match said {
             Said::Ended(epoch, came) => (epoch, came),
             Said::Stranger(lease, why) => {
                 let (ground, turn) = (RefusalGround::Token, None);
                 self.diary.note(FleetEvent::Refused { ground, why, lease, turn });
-                return Ok(());
+                return;
             }
-            Said::Listening(..) => return Ok(()),
+            Said::Listening(..) => return,
         };
-        let Some(slot) = self.slot.take_if(|slot| slot.prepare.epoch == epoch) else {
-            return Ok(());
-        };
+        let Some(slot) = self.slot.take_if(|slot| slot.prepare.epoch == epoch) else { return };
         self.fence.close(Epoch(epoch));
         let held = slot.made.map_or(Ok(()), Made::end);
         let came = match (held, slot.prepare.role) {
@@ -434,11 +436,13 @@ impl Duty {
         let Prepare { role, turn, .. } = slot.prepare;
         if let (Role::Client, Some(came)) = (role, came) {
             let outcome = Outcome { turn: turn.clone(), epoch, came };
-            self.mail.keep(outcome, self.broker.most_bytes())?;
+            if let Err(error) = self.mail.keep(outcome, self.broker.most_bytes()) {
+                let kept = format!("{turn} has ended, and what came of it waits in memory");
+                return log(&format!("{kept}: {}: {}", error.what, error.why));
+            }
         }
         // Whoever reads this may kill it: what came of it is on the disk by now.
         log(&format!("{turn} has ended"));
-        Ok(())
     }
 
     async fn beat(&mut self) -> Result<(), ErrorRecord> {
@@ -464,15 +468,14 @@ impl Duty {
 async fn ended<T: 'static>(
     tasks: &mut JoinSet<T>,
     limit: Duration,
-    mut take: impl FnMut(Result<T, JoinError>) -> Result<(), ErrorRecord>,
-) -> Result<bool, ErrorRecord> {
+    mut take: impl FnMut(Result<T, JoinError>),
+) -> bool {
     let all = async {
         while let Some(task) = tasks.join_next().await {
-            take(task)?;
+            take(task);
         }
-        Ok::<_, ErrorRecord>(true)
     };
-    tokio::time::timeout(limit, all).await.unwrap_or(Ok(false))
+    tokio::time::timeout(limit, all).await.is_ok()
 }
 
 fn still_sends() -> ErrorRecord {
@@ -515,15 +518,12 @@ mod tests {
     async fn a_result_that_is_still_on_its_way_is_told_from_one_that_has_left() {
         let mut courier = JoinSet::new();
         let mut left = Vec::new();
-        let mut take = |turn: Result<&'static str, JoinError>| {
-            left.push(turn.unwrap());
-            Ok(())
-        };
+        let mut take = |turn: Result<&'static str, JoinError>| left.push(turn.unwrap());
         courier.spawn(async { "run.0.1" });
         let hangs = Duration::from_secs(60);
-        assert!(ended(&mut courier, hangs, &mut take).await.unwrap());
+        assert!(ended(&mut courier, hangs, &mut take).await);
         courier.spawn(std::future::pending::<&'static str>());
-        assert!(!ended(&mut courier, Duration::ZERO, &mut take).await.unwrap());
+        assert!(!ended(&mut courier, Duration::ZERO, &mut take).await);
         assert_eq!((left, courier.len()), (vec!["run.0.1"], 1), "it goes on");
     }
 }

@@ -60,7 +60,8 @@ impl Mail {
         self.outbox.raise(epoch.0).map_err(stored)
     }
 
-    /// A result is kept here before it is sent. One that no message can carry is kept as one that failed.
+    /// A result is kept here before it is sent, in memory alone where it cannot be written. One that no message can carry is
+    /// kept as one that failed.
     pub fn keep(&mut self, outcome: Outcome, most_bytes: usize) -> Result<(), ErrorRecord> {
         let most = most_bytes.saturating_sub(MARGIN_BYTES);
         let mut body = serde_json::to_vec(&outcome).unwrap_or_default();
@@ -74,10 +75,21 @@ impl Mail {
         self.outbox.put(&outcome.turn, seconds(), &body).map_err(stored)
     }
 
-    /// A store has a result.
-    pub fn forget(&mut self, turn: &str) -> Result<(), ErrorRecord> {
+    /// Writes what could not be written before.
+    pub fn settle(&mut self) -> Result<(), ErrorRecord> {
+        if self.outbox.settle().map_err(stored)? > 0 {
+            log("what could not be written is in the outbox now");
+        }
+        Ok(())
+    }
+
+    /// A store has a result. Where that cannot be written a store is asked again later.
+    pub fn forget(&mut self, turn: &str, now: Duration) {
         self.due.remove(turn);
-        self.outbox.remove(turn).map(|_| ()).map_err(stored)
+        if let Err(error) = self.outbox.remove(turn) {
+            log(&format!("a store has {turn}, and its copy here stays: {error}"));
+            self.due.insert(turn.to_owned(), now.saturating_add(AGAIN));
+        }
     }
 
     /// How much waits, without what has waited for too long. The clock on the wall, in seconds since 1970, may have been set;
@@ -89,8 +101,11 @@ impl Mail {
         self.old = Some((old_s, since));
         if now.saturating_sub(since) >= SURE {
             self.old = None;
-            let forgotten = self.outbox.forget_before(old_s).map_err(stored)?;
+            // Without room for that they go another day.
+            let forgotten = self.outbox.forget_before(old_s).unwrap_or(0);
             if forgotten > 0 {
+                // With when they are sent again; of the others that is now.
+                self.due.clear();
                 let why = "were wanted by no store for a week, and are gone";
                 log(&format!("{forgotten} results {why}"));
             }
@@ -118,9 +133,9 @@ impl Mail {
     }
 
     /// What became of it.
-    pub fn note(&mut self, turn: &str, sent: Sent, now: Duration) -> Result<(), ErrorRecord> {
+    pub fn note(&mut self, turn: &str, sent: Sent, now: Duration) {
         let again = match sent {
-            Sent::Confirmed => return self.forget(turn),
+            Sent::Confirmed => return self.forget(turn, now),
             Sent::HandedOver => {
                 self.complained = false;
                 AGAIN
@@ -134,7 +149,6 @@ impl Mail {
             }
         };
         self.due.insert(turn.to_owned(), now.saturating_add(again));
-        Ok(())
     }
 }
 
@@ -160,6 +174,7 @@ mod tests {
         let mut mail = Mail::new(Outbox::open(&folder.join("outbox.db")).unwrap());
         let put_s = 1_800_000_000;
         mail.outbox.put("run.0.1", put_s, b"{}").unwrap();
+        mail.note("run.0.1", Sent::HandedOver, Duration::ZERO);
         let mut look = |after_s, hours: u64| {
             let now = Duration::from_secs(hours * 3_600);
             mail.waiting(put_s + after_s, now).unwrap().count
@@ -171,6 +186,7 @@ mod tests {
         let week_s = FORGET_S + 1;
         assert_eq!((look(week_s, 50), look(week_s, 73)), (1, 1));
         assert_eq!(look(week_s + day_s, 74), 0, "it is a week old, whenever it is looked");
+        assert!(mail.due.is_empty(), "nothing of it is left");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -39,15 +39,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(60);
 /// Results of one agent that wait for somebody to keep them. It is in one test at a time: more are of a run that was killed.
 const MOST_WAITING: usize = 64;
+/// Of slots that are over, so many turns are known of which a result would still come late.
+const MOST_GIVEN_UP: usize = 10_000;
 
 /// The results of a run, as they come.
 #[derive(Default)]
 struct Results {
     /// Nobody has kept these yet: by turn and agent, since an agent can call its results as it likes.
     arrived: BTreeMap<(String, String), Arrived>,
-    /// Turns whose result is wanted no more, and whether none had come: if one comes, only that is said.
-    kept: BTreeMap<String, bool>,
-    /// Nor is that of any slot below this: those are deleted.
+    /// Turns whose result is wanted no more, by their slot, and whether none had come: if one comes, only that is said.
+    kept: BTreeMap<(u64, String), bool>,
+    /// Nor is that of any slot below this: those are over, or deleted.
     below: u64,
     /// Results that came after their tests were given up.
     late: usize,
@@ -55,18 +57,38 @@ struct Results {
     speaking: usize,
 }
 
+/// A turn with its slot; the highest where it names none.
+fn by_slot(turn: &str) -> (u64, String) {
+    let slot = turn.rsplit('.').nth(1).and_then(|slot| slot.parse().ok());
+    (slot.unwrap_or(u64::MAX), turn.to_owned())
+}
+
 impl Results {
     /// Whether the result of a turn is wanted no more.
     fn is_over(&self, turn: &str) -> bool {
-        let slot = turn.rsplit('.').nth(1).and_then(|slot| slot.parse::<u64>().ok());
-        self.kept.contains_key(turn) || slot.is_some_and(|slot| slot < self.below)
+        let turn = by_slot(turn);
+        turn.0 < self.below || self.kept.contains_key(&turn)
     }
 
     /// The same of one that has come.
     fn comes_late(&mut self, turn: &str) -> bool {
-        let first = self.kept.get_mut(turn).is_some_and(std::mem::take);
+        let first = self.kept.get_mut(&by_slot(turn)).is_some_and(std::mem::take);
         self.late = self.late.saturating_add(usize::from(first));
         self.is_over(turn)
+    }
+
+    /// All slots below this are over. Of them only turns are known by name whose result would come late. Returns what has
+    /// come of them.
+    fn pass(&mut self, below: u64) -> Vec<Arrived> {
+        self.below = self.below.max(below);
+        let below = self.below;
+        self.kept.retain(|(slot, _), given_up| *slot >= below || *given_up);
+        let known = self.kept.range(..(below, String::new())).count();
+        for _ in MOST_GIVEN_UP..known {
+            self.kept.pop_first();
+        }
+        let is_passed = |(turn, _): &(String, String), _: &mut Arrived| by_slot(turn).0 < below;
+        self.arrived.extract_if(.., is_passed).map(|(_, arrived)| arrived).collect()
     }
 }
 
@@ -142,26 +164,24 @@ impl Nats {
         let _ = self.0.news.wait_timeout_while(self.0.lock(), PATIENCE, busy);
         count
     }
-
-    /// What comes of a turn is wanted no more.
-    fn over(&self, turn: &str, given_up: bool) {
-        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
-        let arrived: Vec<Arrived> = {
-            let mut results = self.0.lock();
-            let arrived = results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived);
-            let arrived: Vec<Arrived> = arrived.collect();
-            results.kept.insert(turn.to_owned(), given_up && arrived.is_empty());
-            arrived
-        };
-        if !arrived.is_empty() {
-            Agents::confirm(&self.0, arrived);
-        }
-    }
 }
 
 impl Agents {
     fn lock(&self) -> MutexGuard<'_, Results> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What comes of a turn is wanted no more.
+    fn over(this: &Arc<Self>, turn: &str, given_up: bool) {
+        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
+        let arrived: Vec<Arrived> = {
+            let mut results = this.lock();
+            let arrived = results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived);
+            let arrived: Vec<Arrived> = arrived.collect();
+            results.kept.insert(by_slot(turn), given_up && arrived.is_empty());
+            arrived
+        };
+        Self::confirm(this, arrived);
     }
 
     /// Takes in what comes, for as long as there is a connection.
@@ -211,6 +231,9 @@ impl Agents {
 
     /// Says of results that they are kept, or never will be. Where that does not arrive they come again.
     fn confirm(this: &Arc<Self>, all: Vec<Arrived>) {
+        if all.is_empty() {
+            return;
+        }
         let agents = Arc::clone(this);
         Self::speak(this, async move {
             for arrived in all {
@@ -265,15 +288,15 @@ impl Agents {
         self.handle.block_on(self.broker.send_order(agent, order, PATIENCE))
     }
 
-    /// Has both hosts end what they do under a lease, and gives it back. Says whether it did, and why the server's host is
-    /// against what was measured, or does not say that it is not.
+    /// Has both hosts end what they do under a lease, and gives it back. Says whether it was there until then, where it did,
+    /// and why the server's host is against what was measured, or does not say that it is not.
     async fn free(
         self: &Arc<Self>,
         from: &str,
         to: &str,
         lease: &Lease,
         started: bool,
-    ) -> (bool, Option<ErrorRecord>) {
+    ) -> (Option<bool>, Option<ErrorRecord>) {
         let end = Order::End { epoch: lease.epoch.0 };
         let ended = tokio::join!(
             self.broker.send_order(to, &end, PATIENCE),
@@ -288,10 +311,11 @@ impl Agents {
             // Without the word to start it sends nothing.
             Err(error) => !started && error.kind == ErrorKind::HostGone,
         };
-        let freed = at_nothing
-            && self.note_end(lease.epoch.0).await
-            && self.broker.give_back(lease).await.is_ok();
-        (freed, spoiled)
+        let held = match at_nothing && self.note_end(lease.epoch.0).await {
+            true => self.broker.give_back(lease).await.ok(),
+            false => None,
+        };
+        (held, spoiled)
     }
 
     /// Writes down that a lease is over, before another can be granted. Says whether that was done.
@@ -339,30 +363,16 @@ impl Reach for Nats {
     }
 
     fn kept(&self, turn: &str) {
-        self.over(turn, false);
+        Agents::over(&self.0, turn, false);
     }
 
     fn given_up(&self, turn: &str) {
-        self.over(turn, true);
+        Agents::over(&self.0, turn, true);
     }
 
-    fn deleted(&self, below: u64) {
-        let arrived: Vec<Arrived> = {
-            let mut results = self.0.lock();
-            results.below = results.below.max(below);
-            // What is over by its slot need not be known by its name.
-            let mut kept = std::mem::take(&mut results.kept);
-            kept.retain(|turn, _| !results.is_over(turn));
-            results.kept = kept;
-            let mut arrived = std::mem::take(&mut results.arrived);
-            let over = |(turn, _): &(String, String), _: &mut Arrived| results.is_over(turn);
-            let of_deleted = arrived.extract_if(.., over).map(|(_, arrived)| arrived).collect();
-            results.arrived = arrived;
-            of_deleted
-        };
-        if !arrived.is_empty() {
-            Agents::confirm(&self.0, arrived);
-        }
+    fn passed(&self, below: u64) {
+        let arrived = self.0.lock().pass(below);
+        Agents::confirm(&self.0, arrived);
     }
 }
 
@@ -371,8 +381,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_deleted_is_wanted_no_more_and_what_cannot_be_told_is() {
-        let kept = BTreeMap::from([("run.9.1".to_owned(), false)]);
+    fn what_is_over_is_wanted_no_more_and_what_cannot_be_told_is() {
+        let kept = BTreeMap::from([(by_slot("run.9.1"), false)]);
         let results = Results { kept, below: 6, ..Results::default() };
         for (turn, is_over) in [
             ("run.5.1", true),
@@ -386,13 +396,37 @@ mod tests {
         ] {
             assert_eq!(results.is_over(turn), is_over, "{turn}");
         }
-        assert!(!Results::default().is_over("run.0.1"), "nothing was deleted");
+        assert!(!Results::default().is_over("run.0.1"), "nothing is over");
+    }
+
+    #[test]
+    fn months_of_results_leave_no_names_but_of_some_that_may_come_late() {
+        let mut results = Results::default();
+        let most = u64::try_from(MOST_GIVEN_UP).unwrap();
+        let mut time = |slots: std::ops::Range<u64>, below: u64| {
+            for slot in slots {
+                // Each of them failed first, and was measured then.
+                results.kept.insert(by_slot(&format!("run.{slot}.1")), true);
+                results.kept.insert(by_slot(&format!("run.{slot}.2")), false);
+            }
+            assert!(results.pass(below).is_empty());
+            results.kept.len()
+        };
+        assert_eq!(time(0..100, 0), 200, "nothing is over");
+        assert_eq!(time(100..200, 100), 300);
+        assert_eq!(time(200..3 * most, 3 * most), MOST_GIVEN_UP);
+        assert_eq!(time(3 * most..3 * most + 10, 3 * most), MOST_GIVEN_UP + 20);
+        for (slot, late) in [(0, 0), (3 * most - 1, 1), (3 * most - 1, 1), (3 * most, 2)] {
+            assert!(results.comes_late(&format!("run.{slot}.1")), "{slot}");
+            assert_eq!(results.late, late, "{slot}");
+        }
+        assert!(results.is_over("run.5.2") && !results.is_over(&format!("run.{}.1", 4 * most)));
     }
 
     #[test]
     fn a_result_of_a_test_that_was_given_up_is_counted_once() {
         let kept = [("run.9.1", false), ("run.9.2", true)];
-        let kept = kept.map(|(turn, given_up)| (turn.to_owned(), given_up));
+        let kept = kept.map(|(turn, given_up)| (by_slot(turn), given_up));
         let mut results = Results { kept: BTreeMap::from(kept), ..Results::default() };
         for (turn, is_over, late) in [
             ("run.9.1", true, 0),

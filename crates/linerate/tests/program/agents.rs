@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 use std::time::Duration;
 
-use linerate_broker::Broker;
+use linerate_broker::{Broker, Credentials};
 use linerate_fleet::message::{Answer, Came, Order, Prepare, Role};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
@@ -401,6 +401,7 @@ fn what_was_said_before_or_is_too_late_is_refused() {
 }
 
 /// Both hosts of a test are cut off while it runs, and the client's lease is shorter than the test: nobody but itself ends it.
+/// Nor is there room on the client's disk when it does.
 #[test]
 fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
     let Some(mut fleet) = Fleet::new("cut-off", &["a", "b"]) else { return };
@@ -408,14 +409,20 @@ fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
     let ready = stranger.prepare(7, Role::Server, 60).expect("a new lease");
     let Answer::Ready { address, port } = ready else { panic!("{ready:?}") };
     stranger.prepare(7, Role::Client, 5).expect("a new lease");
+    let written = std::fs::metadata(fleet.folder.join("a/outbox.db-wal")).expect("its outbox");
+    fleet.agents[0].room(&written.len().to_string());
     stranger.send_order("a", &Order::Start { epoch: 7, address, port }).expect("it begins");
     drop(stranger);
     fleet.nats.kill();
     fleet.agents[0].said("the lease of run.0.7 is over");
     fleet.agents.iter().for_each(|agent| agent.said("run.0.7 has ended"));
+    fleet.agents[0].said("run.0.7 has ended, and what came of it waits in memory");
+    fleet.agents[0].room("unlimited");
+    fleet.agents[0].said("what could not be written is in the outbox now");
     // It is killed as well, and has its result all the same.
     fleet.agents.remove(0).kill();
     fleet.nats.again();
+    nothing_is_sent_beside_a_test(&fleet);
     fleet.agents.insert(0, Agent::start(&fleet.folder, "a"));
     let stranger = Stranger::new(&fleet);
     let arrived = stranger.runtime.block_on(async {
@@ -437,4 +444,30 @@ fn a_host_that_is_cut_off_stops_when_its_lease_is_over_and_keeps_its_result() {
     let Came::Record(record) = arrived.outcome.came else { panic!("{:?}", arrived.outcome) };
     assert_ne!(record.status, Status::Complete, "it was not as long as it was to be");
     fleet.seen("a", &format!("{:>7}  {:>7}  ", 0, "-"));
+}
+
+/// Of a broker that was just started, with `b` and a result that waits in the outbox of `a`, which is away.
+fn nothing_is_sent_beside_a_test(fleet: &Fleet) {
+    fleet.seen("b", " idle ");
+    let stranger = Stranger::new(fleet);
+    stranger.prepare(8, Role::Server, 60).expect("a new lease");
+    let heard = || {
+        let all = stranger.runtime.block_on(stranger.broker.seen()).expect("agents");
+        all.into_iter().find(|seen| seen.name == "b").expect("it spoke").at
+    };
+    let before = heard();
+    let key = fleet.folder.join("a/agent.json");
+    let own = read_to_string(&key).expect("a key");
+    // With these rights it hears its orders and no answer of JetStream, so that what it sends stays on its way.
+    let deaf = Credentials { agent: Some("a".to_owned()), ..fleet.operator() };
+    std::fs::write(&key, deaf.text()).expect("a file");
+    let mut agent = Agent::start(&fleet.folder, "a");
+    assert!(wait_for(LONG, || stranger.send_order("a", &Order::Ping).is_ok()), "{}", agent.log());
+    let refused = stranger.prepare(8, Role::Client, 60).expect_err("it still sends");
+    assert!(refused.why.contains("still on its way to the broker"), "{refused:?}");
+    // As long as that took it says nothing; else it speaks every five seconds.
+    assert_eq!(heard(), before);
+    stranger.send_order("b", &Order::End { epoch: 8 }).expect("it ends");
+    agent.kill();
+    std::fs::write(&key, own).expect("a file");
 }

@@ -138,10 +138,12 @@ impl Run<'_> {
         self.delivered.insert((id, to.to_owned()));
     }
 
-    /// Says to whom holds results which of them nobody asks for any more.
-    pub(in crate::fleet) fn say_deleted(&self) {
-        let below = self.results.deleted().times.saturating_mul(self.asked.pairs.len());
-        self.reach.deleted(u64::try_from(below).unwrap_or(u64::MAX));
+    /// Says to whom holds results that nobody asks for those of the first `times` any more, but for what is left of them.
+    pub(in crate::fleet) fn say_passed(&self, times: usize) {
+        let left = self.left.iter().map(|(time, ..)| *time).min();
+        let times = left.map_or(times, |left| left.min(times));
+        let below = times.saturating_mul(self.asked.pairs.len());
+        self.reach.passed(u64::try_from(below).unwrap_or(u64::MAX));
     }
 
     /// Deletes the first times that are old, by what [`Results::older`] is told of dates. Two at most, so that a clock that
@@ -154,7 +156,6 @@ impl Run<'_> {
             return;
         }
         self.results.delete(count, &self.head);
-        self.say_deleted();
         if let Some(store) = &mut self.store
             && let Err(error) = store.delete(self.results.deleted())
         {

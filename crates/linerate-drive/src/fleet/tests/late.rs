@@ -9,20 +9,23 @@ pub(super) struct Outlasting {
     came: RunRecord,
     /// Slot and attempt of that test, and its client.
     of: (&'static str, &'static str),
+    /// It comes once so many tests have begun.
+    after: usize,
     pub(super) kept: Mutex<BTreeSet<String>>,
     /// Of these, turns that ended without a record.
     given_up: Mutex<BTreeSet<String>>,
     run: Mutex<String>,
-    /// Below which slot all is deleted, and what was known of that when it began.
-    deleted: [AtomicU64; 2],
+    /// Below which slot all is over, and what was known of that when it began.
+    passed: [AtomicU64; 2],
 }
 
 impl Outlasting {
     /// Of the test `.2.1` of client `a`.
     pub(super) fn of(world: &Arc<World>) -> Self {
         let (kept, run, of) = (Mutex::default(), Mutex::default(), ("2.1", "a"));
-        let (given_up, deleted) = (Mutex::default(), Default::default());
-        Self { world: Arc::clone(world), came: records::tcp(), of, kept, given_up, run, deleted }
+        let (given_up, passed, after) = (Mutex::default(), Default::default(), 0);
+        let (world, came) = (Arc::clone(world), records::tcp());
+        Self { world, came, of, after, kept, given_up, run, passed }
     }
 
     /// With the only test of a time, from 0.
@@ -32,14 +35,14 @@ impl Outlasting {
 
     /// The slot below which all was deleted, by what it was told before it began.
     pub(super) fn began_after(&self) -> u64 {
-        self.deleted[1].load(Ordering::SeqCst)
+        self.passed[1].load(Ordering::SeqCst)
     }
 }
 
 impl Reach for Outlasting {
     fn begin(&self, run: &str) -> Result<(), ErrorRecord> {
         run.clone_into(&mut self.run.lock().unwrap());
-        self.deleted[1].store(self.deleted[0].load(Ordering::SeqCst), Ordering::SeqCst);
+        self.passed[1].store(self.passed[0].load(Ordering::SeqCst), Ordering::SeqCst);
         Ok(())
     }
 
@@ -51,7 +54,8 @@ impl Reach for Outlasting {
     fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
         let is_it =
             turn == format!("{}.{}", self.run.lock().unwrap(), self.of.0) && client == self.of.1;
-        is_it.then(|| Ok(self.came.clone()))
+        let has_come = self.world.began.lock().unwrap().len() >= self.after;
+        (is_it && has_come).then(|| Ok(self.came.clone()))
     }
 
     fn kept(&self, turn: &str) {
@@ -63,8 +67,8 @@ impl Reach for Outlasting {
         self.kept(turn);
     }
 
-    fn deleted(&self, below: u64) {
-        self.deleted[0].store(below, Ordering::SeqCst);
+    fn passed(&self, below: u64) {
+        self.passed[0].store(below, Ordering::SeqCst);
     }
 }
 
@@ -95,6 +99,7 @@ fn late_in(folder: &Folder) -> FleetDocument {
     // Also of those that were kept before, which nobody may have been told.
     let turns: BTreeSet<String> = (0..6).map(|slot| format!("{}.{slot}.1", cut.id)).collect();
     assert_eq!(*reach.kept.lock().unwrap(), turns);
+    assert_eq!(reach.passed[0].load(Ordering::SeqCst), 3, "of the first time nobody asks any more");
     assert_eq!(results(&folder.place()).unwrap(), document);
     document
 }
@@ -128,6 +133,21 @@ fn what_comes_after_its_host_was_lost_is_a_result_until_its_lease_is_over() {
     let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
     assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
     assert!(document.pairs.iter().all(|pair| pair.tries == 1), "{document:?}");
+}
+
+#[test]
+fn what_comes_before_its_pair_is_tried_again_is_its_result() {
+    let world = Arc::new(World { b_dies: AtomicBool::new(true), ..World::default() });
+    // Long after its lease: all others have had their turn.
+    let reach = Outlasting { of: ("0.1", "b"), after: 3, ..Outlasting::of(&world) };
+    let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    let tries = document.pairs.iter().map(|pair| pair.tries).sum::<u32>();
+    assert_eq!((tries, world.began.lock().unwrap().len()), (4, 3), "it is not measured again");
+    assert!(reach.given_up.lock().unwrap().is_empty(), "nothing is lost");
+    let kept = reach.kept.lock().unwrap();
+    assert!(kept.contains(&format!("{}.0.1", document.id)), "its agent need keep it no more");
 }
 
 #[test]

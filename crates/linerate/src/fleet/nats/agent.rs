@@ -71,8 +71,11 @@ impl Agent {
         let started = ready.is_ok();
         let came = ready.and_then(|at| self.run(&held, at));
         match (came, self.give_back(&held, started)) {
-            // What was set there is not known to have held.
-            (Ok(_), Some(spoiled)) if !self.set.is_empty() => Err(spoiled),
+            (Ok(_), Some(spoiled)) => {
+                // Whoever asks for it later is not to take it for one that came late.
+                Agents::over(&self.agents, &self.turn, false);
+                Err(spoiled)
+            }
             (came, _) => came,
         }
     }
@@ -204,21 +207,23 @@ impl Agent {
     }
 
     /// Frees what the pair took, once it is sure that both hosts are at nothing. Where that cannot be had at once it is tried
-    /// again meanwhile, until the lease is over by itself. Says why the server's host is against what was measured.
+    /// again meanwhile, until the lease is over by itself. Says why what was measured does not count.
     fn give_back(&self, held: &Held<'_>, started: bool) -> Option<ErrorRecord> {
         let agents = Arc::clone(&self.agents);
         let (from, to, lease) = (self.id.clone(), held.to.to_owned(), held.lease.clone());
         let (turn, number) = (self.turn.clone(), lease.epoch.0);
-        let (freed, spoiled) = agents.handle.block_on(agents.free(&from, &to, &lease, started));
-        if freed {
-            Agents::say(&agents, &from, FleetEvent::GivenBack { turn, lease: number });
-            return spoiled;
-        }
+        let (was_there, spoiled) = agents.handle.block_on(agents.free(&from, &to, &lease, started));
+        // What was set there is not known to have held.
+        let spoiled = spoiled.filter(|_| !self.set.is_empty());
         let until_ns = held.grant.until_ns();
+        if let Some(was_there) = was_there {
+            Agents::say(&agents, &from, FleetEvent::GivenBack { turn, lease: number });
+            return spoiled.or_else(|| over_early(was_there, (agents.now_ns(), until_ns)));
+        }
         self.agents.handle.spawn(async move {
             let mut free = false;
             while !free && agents.now_ns() < until_ns {
-                free = agents.free(&from, &to, &lease, started).await.0;
+                free = agents.free(&from, &to, &lease, started).await.0.is_some();
                 if !free {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                 }
@@ -230,5 +235,26 @@ impl Agent {
             Agents::say(&agents, &from, event);
         });
         spoiled
+    }
+}
+
+/// Why nothing counts that was measured under a lease that was not there any more when it was given back, before its end by
+/// this clock: what it takes may have been another's meanwhile.
+fn over_early(was_there: bool, (now_ns, until_ns): (u64, u64)) -> Option<ErrorRecord> {
+    let why = "its lease was over before its time: another test may have been beside it";
+    let hint = "the log of nats-server; set no clock of its machine while tests run";
+    let error = || ErrorRecord::new(ErrorKind::Busy, "cannot use what was measured", why, &[hint]);
+    (!was_there && now_ns < until_ns).then(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_was_over_before_its_time_spoils_what_was_measured_under_it() {
+        assert_eq!(over_early(true, (5, 10)), None);
+        assert_eq!(over_early(false, (10, 10)), None, "it was over by itself");
+        assert_eq!(over_early(false, (9, 10)).map(|error| error.kind), Some(ErrorKind::Busy));
     }
 }

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Place, Ran, alone, certificate, linerate, wait_for};
+use super::{Place, Ran, alone, certificate, linerate, run, wait_for};
 
 pub const ANYTHING: &str = "tests = [\"udp\", \"tcp\", \"rr\"]\npeers = [\"*\"]\nmax_duration = \"1m\"\nmax_rate = \"max\"\n";
 
@@ -28,7 +28,9 @@ impl Agent {
     pub fn start(folder: &Path, name: &str) -> Self {
         let log = folder.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        // A file that may not grow is an error to it, and no signal.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_linerate")]);
         command.args(["agent", "--address", "127.0.0.1", "--port", "0", "--state-dir"]);
         command.arg(folder.join(name)).arg("--policy").arg(folder.join(format!("{name}.toml")));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
@@ -41,6 +43,13 @@ impl Agent {
 
     pub fn said(&self, words: &str) {
         assert!(wait_for(LONG, || self.log().contains(words)), "no `{words}` in\n{}", self.log());
+    }
+
+    /// Lets none of its files grow beyond so many bytes, or `unlimited`: as a disk without room.
+    pub fn room(&self, bytes: &str) {
+        let (pid, most) = (self.child.id().to_string(), format!("--fsize={bytes}:"));
+        let (done, why) = run("prlimit", &["--pid", &pid, &most]);
+        assert!(done, "{why}");
     }
 
     /// Ends it as a service is ended, and waits until it has.
