@@ -42,9 +42,9 @@ dist *ARGS:
 picture:
     cargo xtask picture
 
-# what a registry asks of each crate
-crates:
-    cargo xtask crates
+# what a registry asks of each crate; also --dry-run
+crates *ARGS:
+    cargo xtask crates {{ARGS}}
 
 # docs/reliability.md, anew
 proofs:

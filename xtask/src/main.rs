@@ -18,9 +18,10 @@ cargo xtask tidy --numbers [TREE]  these numbers, here or of another tree, and w
 cargo xtask proofs [--figures LOG]  writes docs/reliability.md from proofs/targets.toml, with figures of a log of tests
 cargo xtask picture [PROGRAM]  docs/pictures/ from real runs, with a program that is built already
 cargo xtask crates     what a registry asks of each crate, in the order in which they are published
+cargo xtask crates --dry-run  the same, and cargo builds each from its package alone, of the last commit
 cargo xtask licences   licences of all dependencies against the allow-list
 cargo xtask book       the pages of docs/ as a site, target/book/book (needs mdbook)
-cargo xtask dist TARGET|all [--twice]  the program and its packages for other machines; twice: two builds are equal
+cargo xtask dist TARGET|all [--twice|--server]  the program and its packages for other machines; twice: two builds are equal; server: it alone
 cargo xtask pack TARGET BINARY OUT VERSION  the packages of a program that was built already
 cargo xtask formulae URL  the source as an archive that will lie there, and files by which others build of it";
 
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["picture"] => picture::run(None),
         ["picture", program] => picture::run(Some(program)),
         ["crates"] => crates::run(),
+        ["crates", "--dry-run"] => crates::dry_run(),
         ["licences"] => licence::run(),
         ["book"] => links::book(),
         ["dist", ref words @ ..] => dist::run(words),

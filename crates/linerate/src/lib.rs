@@ -24,7 +24,7 @@
 //! ```
 //!
 //! A program that depends on this crate with `default-features = false` has what is here, and builds no campaigns, fleets,
-//! stores or screens.
+//! stores, screens or drawings.
 //!
 //! The server of the other end is the program's: `linerate serve`. A record's types are those of its `--json`.
 

@@ -304,22 +304,7 @@ fn same_plan(read: &Read, meta: &Meta, store: &Path) -> Result<(), ErrorRecord> 
     if read.text == meta.plan {
         return Ok(());
     }
-    let diff = similar::TextDiff::from_lines(&meta.plan, &read.text);
-    let mut hints = Vec::new();
-    let mut line = 0;
-    for change in diff.iter_all_changes() {
-        let sign = match change.tag() {
-            similar::ChangeTag::Delete => '-',
-            similar::ChangeTag::Insert => '+',
-            similar::ChangeTag::Equal => {
-                line += 1;
-                continue;
-            }
-        };
-        let number = if sign == '+' { line + 1 } else { change.old_index().unwrap_or(0) + 1 };
-        line += usize::from(sign == '+');
-        hints.push(format!("line {number}: {sign} {}", change.value().trim_end()));
-    }
+    let mut hints = changes(&meta.plan, &read.text);
     hints.push("put the plan back as it was, or begin anew: --store NEW.db".to_owned());
     Err(ErrorRecord::new(
         ErrorKind::PlanChanged,
@@ -328,6 +313,35 @@ fn same_plan(read: &Read, meta: &Meta, store: &Path) -> Result<(), ErrorRecord> 
         &[],
     )
     .with_hints(hints))
+}
+
+/// The lines that one text has and another has not, each with its number in its own.
+fn changes(old: &str, new: &str) -> Vec<String> {
+    // With their ends, so that a text which differs in these alone differs.
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
+    let (mut at, mut to, mut told) = (0, 0, Vec::new());
+    while at < old.len() || to < new.len() {
+        let (gone, came) = (old.get(at), new.get(to));
+        if gone == came {
+            at += 1;
+            to += 1;
+            continue;
+        }
+        // First goes the line whose like is further off in the other text, or nowhere.
+        let kept = came.and_then(|line| old[at..].iter().position(|other| other == line));
+        let again = gone.and_then(|line| new[to..].iter().position(|other| other == line));
+        let leaves = again.is_none_or(|again| kept.is_some_and(|kept| kept < again));
+        let (sign, line, number) = if gone.is_some() && leaves {
+            at += 1;
+            ('-', gone, at)
+        } else {
+            to += 1;
+            ('+', came, to)
+        };
+        told.push(format!("line {number}: {sign} {}", line.map_or("", |line| line.trim_end())));
+    }
+    told
 }
 
 /// A store, opened to go on, and what was kept when it began.
@@ -371,4 +385,25 @@ pub fn left(plan: &Plan, prepared: &[Prepared], controller: &Controller, pace: P
         seconds + plan.repeat.pause.as_secs_f64()
     };
     pace.left(controller.open(), controller.reboots_left(), nominal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_told_by_its_lines() {
+        let old = "a\nb\nc\nd\n";
+        for (new, told) in [
+            (old, ""),
+            ("a\nB\nc\nd\n", "line 2: - b, line 2: + B"),
+            ("a\nc\nd\n", "line 2: - b"),
+            ("a\nb\nx\ny\nc\nd\n", "line 3: + x, line 4: + y"),
+            ("b\na\nc\nd\n", "line 1: + b, line 2: - b"),
+            ("a\nb\nc\nd", "line 4: - d, line 4: + d"),
+            ("", "line 1: - a, line 2: - b, line 3: - c, line 4: - d"),
+        ] {
+            assert_eq!(changes(old, new).join(", "), told, "{new:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::draw::{Theme, WIDTH, document, shortened, text};
 const HEIGHT: f64 = WIDTH * 9.0 / 16.0;
 
 /// Pixels of a slide.
+#[cfg(feature = "png")]
 pub(super) const PIXELS: (u32, u32) = (1_600, 900);
 
 /// What says under the figure what was measured.

@@ -62,6 +62,7 @@ mod python;
 mod report;
 mod report_campaign;
 mod report_shown;
+mod router;
 mod sandbox;
 mod schema;
 mod search;

@@ -3,10 +3,12 @@
 pub mod csv;
 mod html;
 mod md;
+#[cfg(feature = "png")]
 mod png;
 pub(super) mod svg;
 
 use super::view::View;
+#[cfg(feature = "png")]
 use crate::draw::Theme;
 
 /// How a report is to look, where its form leaves a choice.
@@ -18,6 +20,7 @@ pub struct Look {
     pub figure: Option<String>,
 }
 
+#[cfg(feature = "png")]
 impl Look {
     fn theme(&self) -> Theme {
         if self.dark { Theme::Dark } else { Theme::Light }
@@ -76,6 +79,7 @@ pub const FORMATS: &[Format] = &[
         render: svg::render,
         is_report: |head| begins(head, "<svg "),
     },
+    #[cfg(feature = "png")]
     Format {
         name: "png",
         about: "the same as pixels",
