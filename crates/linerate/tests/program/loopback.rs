@@ -6,8 +6,6 @@ use crate::support;
 
 use std::time::Duration;
 
-use linerate_testkit::peer::LONG;
-
 use crate::support::{Client, Group, Ran, Server, alone, identities, linerate, list, number, real};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -201,28 +199,28 @@ fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
     let server = Server::start(None, &[]);
     let port = server.port.to_string();
     let base = ["rr", "127.0.0.1", "-p", &port, "--json", "-t", "3s", "--rate", "500"];
-    let start = |more: &[&str]| Client::start(None, &[&base[..], more].concat());
-    let clients = [start(&[]), start(&["--udp", "--request", "8", "--response", "8"])];
-    server.says("started", 2);
-    assert!(support::wait_for(LONG, || clients.iter().all(Client::has_stream)));
-    // The stall lasts beyond the end of the tests, also where it begins a second late, and is too short for a server
-    // that is lost.
-    std::thread::sleep(Duration::from_millis(1_800));
-    server.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(1_700));
-    server.signal(Signal::SIGCONT);
-    for client in clients {
+    let cases = [&[][..], &["--udp", "--request", "8", "--response", "8"]];
+    for (n, more) in (1..).zip(cases) {
+        let client = Client::start(None, &[&base[..], more].concat());
+        server.says("started", n);
+        // The stall lasts beyond the end of the test, which has begun now, also where it begins a second late, and is too
+        // short for a server that is lost.
+        server.carries(10_000);
+        std::thread::sleep(Duration::from_millis(1_500));
+        server.signal(Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(1_800));
+        server.signal(Signal::SIGCONT);
         let record = client.end().complete();
         let rr = &record["totals"]["rr"];
         let unanswered = rr["unanswered"].as_u64().unwrap_or(0);
         let (done, unfinished) = (number(rr, "transactions"), number(rr, "unfinished"));
-        println!("{done} + {unfinished} + {unanswered}, p90 {}", real(rr, "latency_s.p90"));
+        println!("{done} + {unfinished} + {unanswered}, p99 {}", real(rr, "latency_s.p99"));
         // Each request that was due is somewhere, and what took long is among the quantiles.
         assert_eq!(done + unfinished + unanswered, 1_500);
         assert!(unfinished + unanswered > 100, "{rr}");
         assert_eq!(number(rr, "latency_s.count"), done + unfinished);
-        assert!(unanswered > 0 || real(rr, "latency_s.p90") > 0.3, "{rr}");
-        assert!(real(rr, "transactions_per_second") < 450.0, "{rr}");
+        assert!(unanswered > 0 || real(rr, "latency_s.p99") > 0.1, "{rr}");
+        assert!(real(rr, "transactions_per_second") < 467.0, "{rr}");
     }
 }
 
