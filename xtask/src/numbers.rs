@@ -47,14 +47,14 @@ use Shown::{Permille, Ratio, Whole};
 const ROWS: &[Row] = &[
     // A feature may raise this by what it takes, and nothing else may; docs/decisions/0010-size.md says why it is not
     // what was wanted.
-    row("production lines", 52_000, 127_540, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 128_221, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 40, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 5, Less, Permille, |t| {
         share(t.functions().filter(|f| f.lines > LONG).count(), t.functions().count(), 1000)
     }),
     row("longest function", 120, 106, Less, Whole, |t| max(t.functions().map(|f| f.lines))),
-    row("file p95", 400, 387, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
+    row("file p95", 400, 389, Less, Whole, |t| p95(t.files().map(|f| f.lines))),
     row("longest file", 600, 582, Less, Whole, |t| max(t.files().map(|f| f.lines))),
     row("circles of files", 0, 0, Less, Whole, |t| sum(t.circles().map(|_| 1))),
     row("files in them", 0, 0, Less, Whole, |t| sum(t.circles().map(|circle| circle.len()))),
@@ -90,7 +90,7 @@ const ROWS: &[Row] = &[
         whole(t.options().into_iter().filter(|(_, files)| *files > 5).count())
     }),
     // Verbs of what came after the aim was set, and the faces of four programs; docs/decisions/0010-size.md.
-    row("lines of the binary and its arguments", 5_000, 19_700, Less, Whole, |t| {
+    row("lines of the binary and its arguments", 5_000, 19_860, Less, Whole, |t| {
         sum(t.crates.iter().filter(|c| BINARY.contains(&&*c.name)).map(Crate::lines))
     }),
     // What the field calls otherwise: source.rs has them.
