@@ -44,6 +44,7 @@ fn udp() -> RunRecord {
             attempted: Some(10_000),
             refused_locally: Some(0),
             cpu: cpu(20.0, 25.0),
+            host: Some(HostFigures::default()),
             ..SenderFigures::default()
         }),
         receiver: Some(ReceiverFigures {
@@ -56,6 +57,7 @@ fn udp() -> RunRecord {
             lost_path: Some(0),
             dropped_receiver: Some(0),
             cpu: cpu(20.0, 25.0),
+            host: Some(HostFigures::default()),
             ..ReceiverFigures::default()
         }),
         ..Figures::default()
@@ -501,6 +503,34 @@ fn a_reader_that_was_late_with_time_to_spare_is_no_full_cpu() {
     assert_eq!((late(20.0), late(99.0)), (Limit::ReceiverBuffer, Limit::ReceiverCpu));
 }
 
+/// A host that is kept from reading its counters for half a second has none.
+#[test]
+fn the_path_is_not_blamed_where_a_host_does_not_say_what_it_dropped() {
+    let unread = |sender: bool, receiver: bool| {
+        with(|_, s, r| {
+            lose(r, 1_000, 0);
+            s.host.take_if(|_| sender);
+            r.host.take_if(|_| receiver);
+        })
+    };
+    assert_eq!(unread(false, false), Limit::Path);
+    assert_eq!([unread(true, false), unread(false, true)], [Limit::Unknown; 2]);
+    let late = with(|_, s, r| {
+        s.host = None;
+        r.overdue = Some(2_000);
+        (r.seconds, r.read_seconds) = (1.3, Some(1.3));
+    });
+    assert_eq!(late, Limit::Unknown, "its own queue may have held them");
+    // Of another program's end nobody expects them.
+    let iperf3 = with(|record, s, r| {
+        lose(r, 1_000, 0);
+        s.host = None;
+        record.asked.direction = PlanDirection::Reverse.into();
+        record.server = None;
+    });
+    assert_eq!(iperf3, Limit::Path);
+}
+
 #[test]
 fn the_senders_own_queue_is_not_the_path() {
     let drops = |dropped: u64, refused: u64| {
@@ -807,7 +837,7 @@ fn an_open_loop_is_not_judged_as_if_one_request_were_in_flight() {
 #[test]
 fn a_closed_loop_that_waited_for_what_was_lost_is_not_limited_by_round_trips() {
     // Ten seconds of answers within 50 µs; each request that is lost takes a second of its place in flight.
-    let judged = |transactions: u64, lost: u64, outstanding: u32| {
+    let judged = |transactions: u64, lost: u64, outstanding: u32, no_room: &[(String, u64)]| {
         let mut record = udp();
         record.asked.protocol = TrafficKind::Rr.into();
         record.asked.transport = Some(Transport::Udp.into());
@@ -825,18 +855,21 @@ fn a_closed_loop_that_waited_for_what_was_lost_is_not_limited_by_round_trips() {
                 latency_s: Some(latency),
                 host: Some(host.clone()),
                 server_host: Some(host),
+                local_send_errors: no_room.iter().cloned().collect(),
                 ..RrFigures::default()
             }),
             ..Figures::default()
         };
         judge(&record, false).unwrap()
     };
-    let verdict = judged(1_000, 9, 1);
+    let verdict = judged(1_000, 9, 1, &[]);
     assert_eq!(verdict.limit, Limit::Path);
     assert!(verdict.because[0].contains("its place in flight for a second"), "{verdict:?}");
     // Lost at the very end, or of one place of four.
-    assert_eq!(judged(190_000, 9, 1).limit, Limit::RoundTrip);
-    assert_eq!(judged(1_000, 9, 4).limit, Limit::RoundTrip);
+    assert_eq!(judged(190_000, 9, 1, &[]).limit, Limit::RoundTrip);
+    assert_eq!(judged(1_000, 9, 4, &[]).limit, Limit::RoundTrip);
+    // The path did not lose what this host had no room for.
+    assert_eq!(judged(1_000, 9, 1, &[("ENOBUFS".to_owned(), 9)]).limit, Limit::Unknown);
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Counters {
         host().map(|asks| Self::of(asks, nic))
     }
 
-    fn of(asks: Sender<Ask>, nic: Option<&str>) -> Self {
+    pub(super) fn of(asks: Sender<Ask>, nic: Option<&str>) -> Self {
         let nic = nic.map(str::to_owned);
         let _ = asks.send(Ask::Open(nic.clone()));
         Self { asks, nic }

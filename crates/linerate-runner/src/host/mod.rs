@@ -45,13 +45,18 @@ pub(crate) struct HostWatch {
     begun: Option<Arc<Reading>>,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
+    /// A reading did not come in time.
+    behind: bool,
     rows: Vec<HostSample>,
 }
 
 impl HostWatch {
     /// Before the first data; `nic` is the interface of the test.
     pub(crate) async fn new(nic: Option<&str>) -> Self {
-        let counters = Counters::open(nic);
+        Self::of(Counters::open(nic), nic).await
+    }
+
+    async fn of(counters: Option<Counters>, nic: Option<&str>) -> Self {
         let now = match &counters {
             Some(counters) => counters.read(true).await,
             None => None,
@@ -68,16 +73,16 @@ impl HostWatch {
             begun: None,
             over: None,
             row_from: reading,
+            behind: false,
             rows: Vec::new(),
         }
     }
 
-    /// Where one is missing, so are all after it: what was counted until then would be counted for a longer time.
+    /// Where one is missing, so are all after it but the last: what was counted until then would be counted for a longer time.
     async fn read(&mut self) -> Option<Arc<Reading>> {
-        let read = self.counters.as_ref()?.read(false).await;
-        if read.is_none() {
-            self.counters = None;
-        }
+        let counters = self.counters.as_ref().filter(|_| !self.behind)?;
+        let read = counters.read(false).await;
+        self.behind = read.is_none();
         Some(read?.reading)
     }
 
@@ -141,6 +146,10 @@ impl HostWatch {
             let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
             *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
         }
+        if let Some(all) = total.as_mut().filter(|_| self.behind) {
+            // Counted for longer than the data threads ran. What was dropped was dropped.
+            *all = HostSample { cores: vec![], cpu_pressure: None, ..std::mem::take(all) };
+        }
         // After a stop this may run before the thread that notices it.
         for _ in 0..MOST_LATE {
             if !standstill::is_late() {
@@ -199,10 +208,13 @@ fn trim(mut sample: HostSample, most: usize) -> HostSample {
 
 #[cfg(test)]
 mod tests {
+    use linerate_host::roots::Roots;
+    use linerate_host::sampler::{Clocks, Sampler};
     use linerate_model::host::CoreUse;
     use linerate_wire::native::frame;
     use linerate_wire::native::message::{Results, ServerMessage};
 
+    use super::counters::Ask;
     use super::*;
 
     /// So many cores, of which the first ones are busy for 90 % of the time.
@@ -231,6 +243,43 @@ mod tests {
         assert_eq!((idle.count(), total.left_out), (62, None));
         let total = trim(host(600, 130), MOST_OF_TOTALS);
         assert_eq!((total.cores.len(), total.left_out), (MOST_OF_TOTALS, Some(88)));
+    }
+
+    /// Where others hold the kernel's interfaces for longer than a test waits, for instance.
+    #[test]
+    fn a_reading_that_comes_too_late_takes_no_counters_of_the_totals_with_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let of = |late: usize| {
+            let (asks, asked) = std::sync::mpsc::channel();
+            let reads = std::thread::spawn(move || {
+                let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../linerate-host/tests/captured");
+                let at = |tree| Sampler::at(Roots::at(format!("{host}/{tree}")), None);
+                let mut samplers = [at("before"), at("after")];
+                let reads = asked.into_iter().filter_map(|ask| match ask {
+                    Ask::Read(_, _, answer) => Some(answer),
+                    _ => None,
+                });
+                let mut kept = Vec::new();
+                for (number, answer) in (0..).zip(reads) {
+                    if number == late {
+                        kept.push(answer);
+                        continue;
+                    }
+                    let sampler = &mut samplers[number / 2];
+                    let reading = Arc::new(sampler.read(Clocks::default()));
+                    let _ = answer.send(Counted { reading, irqs: None });
+                }
+            });
+            let samples = runtime.block_on(async {
+                let mut watch = HostWatch::of(Some(Counters::of(asks, None)), None).await;
+                watch.on_event(&DataEvent::Begun).await;
+                watch.over().await;
+                watch.finish().await
+            });
+            reads.join().unwrap();
+            samples.total.map(|total| !total.cores.is_empty())
+        };
+        assert_eq!([9, 1, 2, 3].map(of), [Some(true), Some(false), Some(false), None]);
     }
 
     #[test]

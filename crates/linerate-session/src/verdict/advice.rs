@@ -29,6 +29,11 @@ impl Case<'_> {
         if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() }
     }
 
+    /// Whether a linerate of a known host is at that end, so that its host's counters are missed where they are not there.
+    pub(super) fn is_ours(&self, name: &str) -> bool {
+        self.host(name).is_some_and(|host| host.cores.is_some())
+    }
+
     fn is_one_host(&self) -> bool {
         let server = self.record.server.as_ref().and_then(|s| s.boot_id.as_ref());
         server.is_some() && server == self.record.client.boot_id.as_ref()

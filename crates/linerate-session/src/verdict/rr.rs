@@ -1,5 +1,7 @@
 //! What limited requests and answers.
 
+use std::collections::BTreeMap;
+
 use linerate_model::plan::{Dialect, RrPlan, Transport};
 use linerate_model::record::{HostFigures, Limit, RrFigures, Verdict};
 use linerate_model::word::Word;
@@ -100,14 +102,18 @@ impl Case<'_> {
     fn rr_lost(&mut self, rr: &RrFigures, shown: &str) -> Option<Verdict> {
         let lost = rr.unanswered.filter(|n| *n > 0 && self.is_missing(rr, *n as f64))?;
         self.note("unanswered", Some(lost as f64));
-        let dropped = |host: Option<&HostFigures>| {
+        let dropped = |host: Option<&HostFigures>, told: &BTreeMap<String, u64>| {
             let host = host?;
-            let others = [host.softnet_dropped, host.nic_rx_dropped, host.nic_tx_dropped];
-            let others = others.into_iter().chain([host.qdisc_dropped]).flatten();
+            // What a queue counts as dropped may have been told to the socket as well.
+            let told = told.values().fold(0, |sum: u64, dropped| sum.saturating_add(*dropped));
+            let queue = Some(told.max(host.qdisc_dropped.unwrap_or(0)));
+            let others = [host.softnet_dropped, host.nic_rx_dropped, host.nic_tx_dropped, queue];
+            let others = others.into_iter().flatten();
             Some(others.fold(host.udp_receive_buffer_errors?, u64::saturating_add))
         };
-        let dropped = dropped(rr.host.as_ref()).zip(dropped(rr.server_host.as_ref()));
-        let dropped = dropped.map(|(near, far)| near.saturating_add(far));
+        let near = dropped(rr.host.as_ref(), &rr.local_send_errors);
+        let far = dropped(rr.server_host.as_ref(), &rr.server_local_send_errors);
+        let dropped = near.zip(far).map(|(near, far)| near.saturating_add(far));
         let on_path = dropped.filter(|dropped| dropped.saturating_mul(2) < lost);
         let (limit, place) = match on_path {
             Some(dropped) => (

