@@ -11,7 +11,7 @@ use linerate_experiment::doubts;
 use linerate_model::doctor::{DoctorDocument, Finding, Gain, Proof};
 use linerate_model::plan::Direction;
 use linerate_model::record::{Doubt, ErrorKind, ErrorRecord, Status, TestEnd};
-use linerate_model::setting::{Applied, Outcome, Setting};
+use linerate_model::setting::{Applied, Setting};
 use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 use linerate_runner::client::Request;
 
@@ -72,11 +72,14 @@ pub fn keep(
     let refused =
         |why: String| ErrorRecord::new(ErrorKind::Unable, "cannot keep the change", why, &[]);
     match set(device, &proof.setting) {
-        Ok(Applied { outcome: Outcome::Refused, why, .. }) => {
-            proof.error = Some(refused(why.unwrap_or_default()));
+        Ok(applied) if applied.holds() => proof.kept = true,
+        Ok(applied) => proof.error = Some(refused(applied.why.unwrap_or_default())),
+        Err(error) => {
+            if error.kind == ErrorKind::Restore {
+                proof.left.push(error.why.clone());
+            }
+            proof.error = Some(error);
         }
-        Ok(_) => proof.kept = true,
-        Err(error) => proof.error = Some(error),
     }
 }
 
@@ -315,7 +318,7 @@ mod tests {
     use linerate_model::host::NicFacts;
     use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
     use linerate_model::record::{DoubtKind, ProgramFacts, RunRecord, Summary};
-    use linerate_model::setting::{ReadBack, Restoration, SettingValue};
+    use linerate_model::setting::{Outcome, ReadBack, Restoration, SettingValue};
     use linerate_runner::agent::{Reply, Request as Ask};
     use linerate_runner::client::Target;
     use linerate_runner::signals::Stop;
@@ -430,10 +433,10 @@ mod tests {
         provable("offload.tso").unwrap();
     }
 
-    /// Only what helps is kept, and what the kernel refuses then is an error.
+    /// Only what helps is kept, and what the kernel refuses or rounds then is an error.
     #[test]
     fn only_a_change_that_helps_is_kept() {
-        let kept = |without: &[f64], with: &[f64], outcome: Outcome| {
+        let kept = |without: &[f64], with: &[f64], outcome: Option<Outcome>| {
             let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
             let runs = Runs { without: without.to_vec(), with: with.to_vec(), doubts: Vec::new() };
             let mut here = HostDetails::default();
@@ -456,20 +459,29 @@ mod tests {
             let mut asked = None;
             keep(&mut document, |device, setting| {
                 asked = device.map(str::to_owned);
+                let left = || not_back(&["MTU of eth7: busy".to_owned()]).unwrap();
+                let outcome = outcome.ok_or_else(left)?;
                 Ok(Applied { outcome, ..applied(setting.clone()) })
             });
             let proof = document.proof.unwrap();
-            (asked, proof.kept, proof.error.map(|error| error.what))
+            (asked, proof.kept, proof.error.map(|error| error.what), proof.left)
         };
         let less = [100.0, 102.0, 98.0, 101.0, 99.0, 100.0];
         let more = [118.0, 119.0, 117.0, 119.5, 116.5, 118.0];
         let (less, more) = (&less[..], &more[..]);
         let eth7 = || Some("eth7".to_owned());
-        assert_eq!(kept(less, more, Outcome::Set), (eth7(), true, None));
-        let refused = Some("cannot keep the change".to_owned());
-        assert_eq!(kept(less, more, Outcome::Refused), (eth7(), false, refused));
-        assert_eq!(kept(more, less, Outcome::Set), (None, false, None));
-        assert_eq!(kept(less, less, Outcome::Set), (None, false, None));
+        let nothing = Vec::<String>::new;
+        assert_eq!(kept(less, more, Some(Outcome::Set)), (eth7(), true, None, nothing()));
+        let refused = || Some("cannot keep the change".to_owned());
+        for outcome in [Outcome::Refused, Outcome::Rounded] {
+            let expected = (eth7(), false, refused(), nothing());
+            assert_eq!(kept(less, more, Some(outcome)), expected);
+        }
+        let (_, is_kept, error, left) = kept(less, more, None);
+        assert_eq!((is_kept, error.is_some()), (false, true));
+        assert_eq!(left, ["MTU of eth7: busy"], "it is not said to be as before");
+        assert_eq!(kept(more, less, Some(Outcome::Set)), (None, false, None, nothing()));
+        assert_eq!(kept(less, less, Some(Outcome::Set)), (None, false, None, nothing()));
     }
 
     #[test]

@@ -306,13 +306,26 @@ impl SettingsGuard {
         })
     }
 
-    /// Keeps what was changed: forgets how to undo it, so that nothing puts it back.
+    /// Sets, and forgets how to undo it and all before, so that nothing puts it back. Where it is not as asked then, all is put
+    /// back at once: a part of it may have been made, or another value.
     ///
     /// # Errors
-    /// When the journal cannot be taken away, so that what was changed will be put back.
-    pub fn keep(&mut self) -> Result<(), ErrorRecord> {
-        let kept = self.journal.clear();
-        kept.map_err(|why| error(ErrorKind::Journal, "cannot keep a change of settings", why, ""))
+    /// When it cannot be forgotten: all is put back. When something could not be put back: what that is.
+    pub fn keep(
+        &mut self,
+        device: Option<&str>,
+        setting: &Setting,
+    ) -> Result<Applied, ErrorRecord> {
+        let what = "cannot make a change for good";
+        let applied = self.apply_one(device, setting);
+        let kept = if applied.holds() { self.journal.clear() } else { Ok(()) };
+        if !applied.holds() || kept.is_err() {
+            let back = self.restore();
+            if !back.complete() {
+                return Err(error(ErrorKind::Restore, what, back.left().join("; "), ""));
+            }
+        }
+        kept.map(|()| applied).map_err(|why| error(ErrorKind::Journal, what, why, ""))
     }
 
     /// Puts back everything that was changed, by this process or by one before it. Does nothing to

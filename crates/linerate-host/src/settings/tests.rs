@@ -479,8 +479,7 @@ fn what_is_kept_is_put_back_by_nobody() {
     let governor = root.0.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let now = || fs::read_to_string(&governor).unwrap().trim().to_owned();
     let (mut keeper, _) = open();
-    keeper.apply(None, &[set("governor", text("performance"))]);
-    keeper.keep().unwrap();
+    assert!(keeper.keep(None, &set("governor", text("performance"))).unwrap().holds());
     assert!(!state.0.join("undo-1.journal").exists());
     keeper.apply(None, &[set("governor", text("schedutil"))]);
     assert_eq!(now(), "schedutil");
@@ -488,6 +487,24 @@ fn what_is_kept_is_put_back_by_nobody() {
     let (_keeper, restoration) = open();
     assert!(restoration.complete(), "{restoration:?}");
     assert_eq!(now(), "performance");
+}
+
+/// Two interrupts in one file cannot be on a core each.
+#[test]
+fn what_is_not_as_asked_is_not_kept() {
+    let ((root, roots), state) = (paper_host(), Scratch::new());
+    let [first, second] =
+        [40, 41].map(|irq| root.0.join(format!("proc/irq/{irq}/smp_affinity_list")));
+    fs::remove_file(&second).unwrap();
+    std::os::unix::fs::symlink(&first, &second).unwrap();
+    let disk = Box::<RealDisk>::default();
+    let (mut keeper, _) =
+        SettingsGuard::open_with(&state.0, roots, paper_place("b1"), disk).unwrap();
+    let spread = set("irq_affinity", text("spread 2-3"));
+    let applied = keeper.keep(Some("eth0"), &spread).unwrap();
+    assert_eq!(applied.outcome, Outcome::Rounded, "{applied:?}");
+    assert_eq!(fs::read_to_string(&first).unwrap().trim(), "0-3", "it is as before");
+    assert!(!state.0.join("undo-1.journal").exists());
 }
 
 #[test]

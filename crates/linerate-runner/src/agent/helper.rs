@@ -182,26 +182,22 @@ pub fn restore(state: &Path) -> Result<Restoration, ErrorRecord> {
 }
 
 /// Sets one thing of this host for good: no journal has it afterwards, so that nothing but a reboot puts it back. What an
-/// earlier process left changed is put back first.
+/// earlier process left changed is put back first, and at once what is not as asked then.
 ///
 /// # Errors
-/// When another process changes settings here, or the journal cannot be kept; then all is as before.
+/// When another process changes settings here, or the journal cannot be kept: all is as before. When something could not
+/// be put back.
 pub fn set_for_good(
     state: &Path,
     device: Option<&str>,
     setting: &Setting,
 ) -> Result<Applied, ErrorRecord> {
-    let what = "cannot make a change for good";
     let (mut keeper, left) = open(state)?;
     if !left.complete() {
+        let what = "cannot make a change for good";
         return Err(ErrorRecord::new(ErrorKind::Restore, what, left.left().join("; "), &[]));
     }
-    let applied = keeper.apply(device, std::slice::from_ref(setting)).pop();
-    if let Err(error) = keeper.keep() {
-        let _ = keeper.restore();
-        return Err(error);
-    }
-    applied.ok_or_else(|| ErrorRecord::new(ErrorKind::Unable, what, "nothing came of it", &[]))
+    keeper.keep(device, setting)
 }
 
 /// Where the journal is unless it is said otherwise: what systemd gives a service, else where the
