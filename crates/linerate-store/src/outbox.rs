@@ -130,7 +130,7 @@ impl Outbox {
         body.map_err(|e| self.unread(&e))
     }
 
-    /// How much waits.
+    /// How much waits, with what could not be written.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -140,7 +140,12 @@ impl Outbox {
             let (count, oldest): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
             Ok(Waiting { count: count.unsigned_abs(), oldest_s: oldest.map(i64::unsigned_abs) })
         });
-        read.map_err(|e| self.unread(&e))
+        let mut waiting = read.map_err(|e| self.unread(&e))?;
+        for (_, at_s, _) in &self.unwritten {
+            waiting.count = waiting.count.saturating_add(1);
+            waiting.oldest_s = waiting.oldest_s.into_iter().chain([*at_s]).min();
+        }
+        Ok(waiting)
     }
 
     /// The highest lease that was ever given; 0 before the first.
@@ -237,6 +242,7 @@ mod tests {
         assert!(matches!(full, StoreError::Io { full: true, .. }), "{full:?}");
         assert_eq!(outbox.turns().unwrap(), ["run.0.1", "run.1.1"], "it can be sent");
         assert_eq!(outbox.body("run.1.1").unwrap().as_ref(), Some(&body));
+        assert_eq!(outbox.waiting().unwrap(), Waiting { count: 2, oldest_s: Some(10) });
         assert!(outbox.raise(7).is_err(), "no other test may end with one that cannot be written");
         outbox.put("run.2.1", 30, &body).unwrap_err();
         assert!(outbox.remove("run.2.1").unwrap(), "a store has it");

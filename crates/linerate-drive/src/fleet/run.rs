@@ -478,13 +478,21 @@ impl<'a> Run<'a> {
         }
         self.coordinator.take(Kept::Ended { epoch, how });
         let again = [Some(State::Waiting), Some(State::Again)];
+        // What comes before it is tried again is its result, where nothing has come that says why there is none.
+        let may_come = again.contains(&self.coordinator.state(begun.test))
+            && !self.has_failed(&turn, begun.test);
         match record {
             Some(_) => self.reach.kept(&turn),
-            // What comes before it is tried again is its result.
-            None if again.contains(&self.coordinator.state(begun.test)) => {}
+            None if may_come => {}
             None => self.reach.given_up(&turn),
         }
         true
+    }
+
+    /// Whether what has come of a turn says why there is no record.
+    fn has_failed(&self, turn: &str, test: usize) -> bool {
+        let client = self.asked.pairs.get(test).map(|pair| self.head.host(pair.from));
+        client.is_some_and(|client| matches!(self.reach.came(turn, &client), Some(Err(_))))
     }
 
     fn figure(&self, record: &RunRecord) -> Cell {

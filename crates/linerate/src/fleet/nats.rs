@@ -77,6 +77,15 @@ impl Results {
         self.is_over(turn)
     }
 
+    /// The result of a turn is wanted no more; one that was kept is not given up afterwards. Returns what has come of it.
+    fn end(&mut self, turn: &str, given_up: bool) -> Vec<Arrived> {
+        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
+        let arrived = self.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived);
+        let arrived: Vec<Arrived> = arrived.collect();
+        self.kept.entry(by_slot(turn)).or_insert(given_up && arrived.is_empty());
+        arrived
+    }
+
     /// All slots below this are over. Of them only turns are known by name whose result would come late. Returns what has
     /// come of them.
     fn pass(&mut self, below: u64) -> Vec<Arrived> {
@@ -173,14 +182,7 @@ impl Agents {
 
     /// What comes of a turn is wanted no more.
     fn over(this: &Arc<Self>, turn: &str, given_up: bool) {
-        let of_turn = |(of, _): &(String, String), _: &mut Arrived| of == turn;
-        let arrived: Vec<Arrived> = {
-            let mut results = this.lock();
-            let arrived = results.arrived.extract_if(.., of_turn).map(|(_, arrived)| arrived);
-            let arrived: Vec<Arrived> = arrived.collect();
-            results.kept.insert(by_slot(turn), given_up && arrived.is_empty());
-            arrived
-        };
+        let arrived = this.lock().end(turn, given_up);
         Self::confirm(this, arrived);
     }
 
@@ -436,5 +438,10 @@ mod tests {
         ] {
             assert_eq!((results.comes_late(turn), results.late), (is_over, late), "{turn}");
         }
+        // One that was kept comes once more after its pair was tried again.
+        for given_up in [false, true] {
+            assert!(results.end("run.9.4", given_up).is_empty());
+        }
+        assert_eq!((results.comes_late("run.9.4"), results.late), (true, 1));
     }
 }

@@ -1,19 +1,21 @@
 //! What comes of a test while nobody waits for it.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Hosts whose results outlast who asked for them.
 pub(super) struct Outlasting {
     world: Arc<World>,
     /// What came of one test, while nobody was there.
-    came: RunRecord,
+    came: Result<RunRecord, ErrorRecord>,
     /// Slot and attempt of that test, and its client.
     of: (&'static str, &'static str),
     /// It comes once so many tests have begun.
     after: usize,
     pub(super) kept: Mutex<BTreeSet<String>>,
-    /// Of these, turns that ended without a record.
-    given_up: Mutex<BTreeSet<String>>,
+    /// Of these, turns that ended without a record, and how many tests had begun when that was first said.
+    given_up: Mutex<BTreeMap<String, usize>>,
     run: Mutex<String>,
     /// Below which slot all is over, and what was known of that when it began.
     passed: [AtomicU64; 2],
@@ -24,7 +26,7 @@ impl Outlasting {
     pub(super) fn of(world: &Arc<World>) -> Self {
         let (kept, run, of) = (Mutex::default(), Mutex::default(), ("2.1", "a"));
         let (given_up, passed, after) = (Mutex::default(), Default::default(), 0);
-        let (world, came) = (Arc::clone(world), records::tcp());
+        let (world, came) = (Arc::clone(world), Ok(records::tcp()));
         Self { world, came, of, after, kept, given_up, run, passed }
     }
 
@@ -55,7 +57,7 @@ impl Reach for Outlasting {
         let is_it =
             turn == format!("{}.{}", self.run.lock().unwrap(), self.of.0) && client == self.of.1;
         let has_come = self.world.began.lock().unwrap().len() >= self.after;
-        (is_it && has_come).then(|| Ok(self.came.clone()))
+        (is_it && has_come).then(|| self.came.clone())
     }
 
     fn kept(&self, turn: &str) {
@@ -63,7 +65,8 @@ impl Reach for Outlasting {
     }
 
     fn given_up(&self, turn: &str) {
-        self.given_up.lock().unwrap().insert(turn.to_owned());
+        let began = self.world.began.lock().unwrap().len();
+        self.given_up.lock().unwrap().entry(turn.to_owned()).or_insert(began);
         self.kept(turn);
     }
 
@@ -150,6 +153,19 @@ fn what_comes_before_its_pair_is_tried_again_is_its_result() {
     assert!(kept.contains(&format!("{}.0.1", document.id)), "its agent need keep it no more");
 }
 
+/// Only so many results of an agent may wait for their pairs' next tries: one that says why there is none is not to be among them.
+#[test]
+fn why_there_is_no_result_is_not_held_until_its_pair_is_tried_again() {
+    let world = Arc::new(World { b_dies: AtomicBool::new(true), ..World::default() });
+    let came = Err(error("nobody answers"));
+    let reach = Outlasting { of: ("0.1", "b"), came, ..Outlasting::of(&world) };
+    let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    let expected = BTreeMap::from([(format!("{}.0.1", document.id), 1)]);
+    assert_eq!(*reach.given_up.lock().unwrap(), expected, "before another began");
+}
+
 #[test]
 fn a_test_of_which_nothing_came_before_its_lease_was_over_is_given_up() {
     let world = Arc::new(World { b_dies: AtomicBool::new(true), ..World::default() });
@@ -157,7 +173,7 @@ fn a_test_of_which_nothing_came_before_its_lease_was_over_is_given_up() {
     let (asked, clock) = (asked("a,b,c", 1), MadeClock(&world));
     let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
     let (given_up, kept) = (reach.given_up.lock().unwrap(), reach.kept.lock().unwrap());
-    assert!(given_up.contains(&format!("{}.0.1", document.id)), "{given_up:?}");
+    assert!(given_up.contains_key(&format!("{}.0.1", document.id)), "{given_up:?}");
     let measured = document.pairs.iter().filter(|pair| pair.value.is_some()).count();
     assert_eq!(kept.len(), given_up.len() + measured, "{document:?}");
 }
