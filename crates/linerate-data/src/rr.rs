@@ -355,7 +355,8 @@ fn send_one(port: &mut dyn DatagramPort, datagram: &[u8]) -> io::Result<Option<E
     }
 }
 
-/// The answering end. Ends when the asking end closes (TCP) or the control side says so.
+/// The answering end. Ends when the asking end closes (TCP), or has marked its end or asked all where it marks that (UDP),
+/// or when the control side says so.
 pub(super) fn respond(context: &Context, carrier: Carrier) -> RespondReport {
     let Traffic::Rr(rr) = &context.streams.agreed.plan.traffic else {
         return RespondReport::default();

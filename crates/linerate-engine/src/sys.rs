@@ -308,6 +308,18 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
     Ok(usize::try_from(hard).unwrap_or(usize::MAX))
 }
 
+/// Lets the C library give memory back to the kernel as soon as it is freed, from now on. glibc would keep buffers for the
+/// next test: those up to the size of the largest that was ever freed, between what lives longer, and apart for each
+/// thread that met others (`M_MMAP_THRESHOLD`, `M_ARENA_MAX`, mallopt(3)). Other libraries do not, and are left alone.
+pub fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    for (limit, value) in [(libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_ARENA_MAX, 4)] {
+        // SAFETY: the call is handed two numbers, and stores the second under a lock. A thread that allocates meanwhile
+        // reads it before or after, and either suits it.
+        unsafe { libc::mallopt(limit, value) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //! one without sockets, over queues in memory.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -350,19 +350,27 @@ fn what_leaves_over_the_socket_after_its_port_leaves_whole() {
     }
 }
 
-/// Wherever in the queue it stands.
+/// Wherever in the queue it stands, and also where a socket of IPv6 has a peer of IPv4.
 #[test]
 fn what_strangers_sent_before_the_socket_was_connected_is_left_out() {
-    for here in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
+    let [v4, v6] = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+    let (any, mapped) = (Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::LOCALHOST.to_ipv6_mapped().into());
+    // The socket's address, the others', and by which the socket knows these.
+    for (own, theirs, known) in [(v4, v4, v4), (v6, v6, v6), (any, v4, mapped)] {
         for (engine, duty) in
             ENGINES.iter().flat_map(|engine| [(engine, Duty::Receive), (engine, Duty::Both)])
         {
-            let [peer, stranger, socket] = [0; 3].map(|_| sys::udp_socket(here).unwrap());
-            let at = socket.local_addr().unwrap();
+            let [socket, peer, stranger] =
+                [own, theirs, theirs].map(|ip| sys::udp_socket((ip, 0).into()).unwrap());
+            let of = |socket: &socket2::Socket, ip: IpAddr| {
+                let bound = socket.local_addr().unwrap().as_socket().unwrap();
+                socket2::SockAddr::from(SocketAddr::new(ip, bound.port()))
+            };
+            let at = of(&socket, theirs);
             for (number, sender) in (0..).zip([&stranger, &peer, &stranger, &stranger, &peer]) {
                 sender.send_to(&[number; 9], &at).unwrap();
             }
-            socket.connect(&peer.local_addr().unwrap()).unwrap();
+            socket.connect(&of(&peer, known)).unwrap();
             let end = Context::of_socket(socket, None).unwrap();
             let at_once = Config { receive_wait: Duration::ZERO, ..config(duty, 100) };
             let mut port = engine.open(&at_once, &end).unwrap();

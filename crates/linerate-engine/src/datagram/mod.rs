@@ -200,7 +200,8 @@ pub trait DatagramPort {
     /// When none was taken. See [`DatagramPort::is_refusal`] and [`local_errno`].
     fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken>;
 
-    /// Waits for one message as long as it was set to, and takes what else is there.
+    /// Waits for one message as long as it was set to, and takes what else is there. What others than the far end sent is
+    /// left out, so that none may be left.
     ///
     /// # Errors
     /// `WouldBlock` when nothing came; otherwise those of recvmsg(2).

@@ -49,6 +49,9 @@ const TESTS: [&str; 6] = [
     "rr --udp -t 60",
 ];
 
+/// More than one address' share is wanted at once.
+const SHARE: [&str; 2] = ["--max-tests-per-address", "64"];
+
 /// For how long rounds are begun, if by time.
 fn minutes() -> Option<Duration> {
     let text = std::env::var("LINERATE_MINUTES").ok()?;
@@ -132,7 +135,7 @@ fn clients_behind_a_drop_rule_leave_nothing() {
         return;
     }
     let lab = Lab::pair();
-    let server = Server::of_one_arena(Some(&lab.space("b")), PORT);
+    let server = Server::on_port(Some(&lab.space("b")), PORT, &SHARE);
     let space = lab.space("a");
     let before = settled(&server, Some(&space), "10.77.1.2");
     let (mut warm, begun) = (None, Instant::now());
@@ -238,7 +241,7 @@ fn clients_of_others_that_are_killed_leave_nothing() {
 #[ignore = "long"]
 fn rounds_of_clients_leave_nothing() {
     let _alone = alone();
-    let server = Server::of_one_arena(None, 0);
+    let server = Server::start(None, &SHARE);
     let at = SocketAddr::from(([127, 0, 0, 1], server.port));
     let before = settled(&server, None, "127.0.0.1");
     let (mut warm, begun) = (None, Instant::now());
