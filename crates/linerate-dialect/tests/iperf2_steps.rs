@@ -315,6 +315,26 @@ fn a_client_says_its_end_until_it_is_answered() {
     assert!(ended.results && ended.trouble.is_none());
 }
 
+/// By its source it answers the first datagram, and writes its report into the client's last.
+#[test]
+fn a_server_of_2_0_13_is_heard() {
+    let mut client = sent();
+    let end = said(&mut client).remove(0);
+    let ack = wire::Ack { version: (0x0002_0000, 0x000d_0003), times_ns: None };
+    client.input(SECOND + MS, &Seen::default(), Input::Datagram(0, &ack.encode()));
+    assert!(!client.is_over());
+    let report = wire::Report { datagrams: 6, lost: 2, ..Default::default() }.encode();
+    let datagram = [&end[..16], &report[16..], &[b'7'; 1_342]].concat();
+    client.input(SECOND + 2 * MS, &Seen::default(), Input::Datagram(0, &datagram));
+    let host = Input::Host(Default::default(), Default::default());
+    client.input(SECOND + 2 * MS, &Seen::default(), host);
+    assert_eq!(client.outcome(), Some(Ok(())));
+    let ended = client.ended();
+    let counts = &ended.streams[0].recv.as_ref().expect("what it reports").counts;
+    assert_eq!((counts.datagrams, counts.lost, counts.bytes), (3, 2, 300));
+    assert!(ended.results && ended.trouble.is_none());
+}
+
 #[test]
 fn a_server_that_does_not_report_is_said_to_be_lost() {
     let mut client = sent();

@@ -17,7 +17,8 @@ fn one(data: &[u8]) {
     }
     if let Some(header) = Header::of_datagram(data) {
         // What this end would write says the same, as far as it is asked for.
-        let (again, _) = Header::read(&header.encode()).unwrap_or((header, 0));
+        let ours = Header { version: None, ..header };
+        let (again, _) = Header::read(&ours.encode()).unwrap_or((header, 0));
         assert_eq!(
             (again.streams, again.length, again.reverse),
             (header.streams, header.length, header.reverse)

@@ -183,8 +183,15 @@ impl Header {
         self.reverse = is(REVERSE);
         self.full_duplex = is(FULL_DUPLEX);
         self.version = Some(version);
-        let rate = u64::from(low) | u64::from(high >> 8) << 32;
+        // Up to 2.0.13 a word that its test does not need is what blocks are filled with: all but the release, or with a
+        // stream back the upper half of the rate.
+        let filled = matches!(version, (0x0002_0000, minor) if minor < 0x000e_0000);
+        let high = if filled { 0 } else { high >> 8 };
+        let rate = u64::from(low) | u64::from(high) << 32;
         self.rate_bps = Some(rate).filter(|rate| *rate > 0 && !is(PACKETS));
+        if filled && self.back.is_none() {
+            *self = Self { wide: self.wide, version: self.version, ..Self::default() };
+        }
         upper
     }
 

@@ -119,11 +119,11 @@ impl Report {
         bytes
     }
 
-    /// From a datagram. `None` when it is none: servers' second reports are the client's own datagram.
+    /// From a datagram. `None` when it is none: servers' second reports are the client's own datagram, whose header has
+    /// other flags. What is before them is blank, or of that datagram as well in reports of 2.0.13.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
-        let blank = datagram.get(..MARK_BYTES)?.iter().all(|byte| *byte == 0);
-        let flags = word(datagram, 16)?;
-        if !blank || flags & IS_REPORT == 0 {
+        let flags = word(datagram, MARK_BYTES)?;
+        if flags & IS_REPORT == 0 || flags & !(IS_REPORT | IS_EXTENDED | IS_WIDE) != 0 {
             return None;
         }
         let at = |offset: usize| word(datagram, offset).map(u64::from);

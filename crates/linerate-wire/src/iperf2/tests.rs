@@ -2,7 +2,7 @@ use std::num::NonZeroU16;
 
 use proptest::prelude::*;
 
-use super::datagram::Mark;
+use super::datagram::{MARK_BYTES, Mark};
 use super::*;
 
 /// From words as they are printed in hexadecimal.
@@ -85,6 +85,42 @@ fn a_captured_stream_says_what_was_asked() {
     }
 }
 
+/// Of 2.0.13, by its source: what it sets, and elsewhere the digits that its blocks are filled with.
+#[test]
+fn a_client_of_2_0_13_says_little() {
+    // -u: its numbers begin with 0, which nobody counts, and all it says is that they have 64 bits.
+    let marks = [("0", "0"), ("1", "0"), ("ffffff80", "ffffffff")].map(|(low, high)| {
+        let datagram = bytes(&format!(
+            "{low} 6b0146a8 c680f {high} 8000000 30313233 34353637 38393031 32333435 36373839 \
+             30310034"
+        ));
+        assert_eq!(Header::of_datagram(&datagram[MARK_BYTES..]), None);
+        Mark::read(true, &datagram).unwrap()
+    });
+    assert_eq!(marks.map(|mark| mark.number), [0, 1, -128]);
+    assert_eq!(marks[2].sent(), Some(127));
+    // A stream has blocks alone, …
+    let plain = bytes("8000000 34353637 38393031 32333435 36373839 30313233");
+    assert_eq!(Header::read(&plain), Err(Unfit::Flags));
+    // … and with -X its release.
+    let detects = bytes(
+        "48000000 34353637 38393031 32333435 36373839 30313233 1 1c 0 20000 d0003 0 38393031 \
+         32333435 36373839",
+    );
+    let version = Some((0x0002_0000, 0x000d_0003));
+    let said = Header { wide: true, version, ..Header::default() };
+    assert_eq!(Header::read(&detects), Ok((said, 60)));
+    // -r -L 5902 -t 1, and the same with -b 1m.
+    let base = "1 170e 0 36373839 ffffff9c";
+    let back = Some(Back { port: NonZeroU16::new(5_902), at_once: false });
+    let amount = Some(Amount::Time(100));
+    let asked = Header { streams: 1, amount, wide: true, back, ..Header::default() };
+    assert_eq!(Header::read(&bytes(&format!("88000000 {base}"))), Ok((asked, 24)));
+    let rated = format!("c8000000 {base} 1 1c 0 20000 d0003 0 f4240 32333435 36373839");
+    let asked = Header { version, rate_bps: Some(1_000_000), ..asked };
+    assert_eq!(Header::read(&bytes(&rated)), Ok((asked, 60)));
+}
+
 /// Of 2.1.8 and 2.2.1 with `-u -l 300 -b 500k -t 0.3 --trip-times`; and of 2.1.8 over TCP.
 #[test]
 fn captured_trip_times_say_when_they_began() {
@@ -145,6 +181,18 @@ fn a_captured_report_is_read() {
     // The second report of a real server is the client's own last datagram.
     assert_eq!(Report::decode(&bytes(FIRST)), None);
     assert_eq!(Report::decode(&[0; REPORT_BYTES]), None);
+    assert_eq!(Report::decode(&[0xff; REPORT_BYTES]), None);
+    // By its source 2.0.13 writes it into the client's last datagram, and sends as much as it reads at once.
+    let mut of_2_0_13 = bytes("ffffff80 6b0146a9 ca000 ffffffff");
+    of_2_0_13.extend(&bytes(&words)[MARK_BYTES..]);
+    for length in [1_470, REPORT_BYTES, 56] {
+        of_2_0_13.resize(length, b'7');
+        assert_eq!(Report::decode(&of_2_0_13), Some(wanted), "{length}");
+    }
+    // What it says before is none, nor is less than its counts.
+    let ack = Ack { version: (0x0002_0000, 0x000d_0003), times_ns: None };
+    assert_eq!(Report::decode(&ack.encode()), None);
+    assert_eq!(Report::decode(&of_2_0_13[..55]), None);
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn answers_of_the_real_server() {
     let results = Results::read(&stale, false).expect("no error");
     assert_eq!((results.received, results.cpu), (93_993 * 1_460, None));
     assert_eq!((results.receive_calls, results.retransmits), (93_993, None));
-    // The layout of 2.6.0, without the five words of what CPUs did, has neither figure where 2.7 has it.
+    // That of 2.6.0 with the numbers of an interface card, which stand where 2.7 has the CPU's method and the like.
     let older = Frame::of_words(
         "62000000 0 0 d6ca4000 a270 12f296 0 0 0 400000 0 0 3f800afa 42aeafb0 0 8 4 3 42c3f5a8 8086 1572 8086 7 5",
     );
@@ -145,6 +145,43 @@ fn answers_of_the_real_server() {
     // A server that knows no such test.
     assert_eq!(Response::read(&Frame::of_words("62 3e6")), Err(UNKNOWN_TEST));
     assert!(!Kind(7).is_answer() && !Kind(0x6100_0000).is_answer());
+}
+
+/// 2.7.1 as captured; 2.6.0 by its source. Both have messages of 656 bytes, requests of 38 words and responses of 18;
+/// of results 2.7 has 27, five of them between the CPU's share and its method, which 2.6.0 has not.
+#[test]
+fn words_of_2_6_and_of_2_7() {
+    // -t UDP_STREAM -l 1 -- -m 1460
+    let asked = request(
+        "61 ffffffff ffffffff ffffffff 8 0 92 ffffffff ffffffff ffffffff 8 0 0 ffffffff 0 0 1 0 0 \
+         0 0 0 0 4 2 11 4 eb4e 0 0 0 0 0 0 0 0 0 0 ffffffff ffffffff",
+    );
+    assert_eq!((asked.transport, asked.length), (Transport::Udp, Length::Seconds(1)));
+    assert!(asked.receives && !asked.transmits && asked.old.is_none());
+    assert_eq!(asked.peer_port.map(|port| port.get()), Some(0xeb4e));
+
+    let granted = Frame::of_words(
+        "62 0 34000 34000 2 34000 ffffffff 92 0 0 0 0 0 9d73 0 0 0 0 ffffffff ffffffff",
+    );
+    let response = Response::read(&granted).expect("no error");
+    assert_eq!(response.data_port.map(|port| port.get()), Some(0x9d73));
+    // Ours in the same places, but how many buffers there are.
+    let ours = "62 0 34000 34000 0 34000 ffffffff 0 0 0 0 0 0 9d73 0 0 0 0 ffffffff ffffffff";
+    assert_eq!(response.encode(), Frame::of_words(ours));
+
+    let counted = "0 118e5fd8 3140e 34000 0 0 0 34000 0 0 3f800421";
+    let (cpu, by_state) = ("42aeafb0", "3e89a269 41d15b7a 0 0 4128340c");
+    let rest = "ffffffff 8 4 3 42c3f5a8 0 0 0 0 ffffffff";
+    let of_2_7 = Frame::of_words(&format!("62000000 0 {counted} {cpu} {by_state} {rest}"));
+    let of_2_6 = Frame::of_words(&format!("62000000 0 {counted} {cpu} {rest}"));
+    let [now, then] = [&of_2_7, &of_2_6].map(|frame| Results::read(frame, true).expect("no error"));
+    assert_eq!((now.received, now.receive_calls), (201_742 * 1_460, 201_742));
+    assert_eq!(now.cpu.map(|cpu| (cpu.cpus, cpu.busy)), Some((4, 8_734)));
+    // What stands elsewhere is absent, and nothing else is read in its place.
+    assert_eq!(then, Results { cpu: None, ..now.clone() });
+    // Ours, which clients of both read up to the CPU's share.
+    let ours = format!("63 0 {counted} {}ffffffff", "0 ".repeat(15));
+    assert_eq!(then.encode(0), Frame::of_words(&ours));
 }
 
 fn any_length() -> impl Strategy<Value = Length> {

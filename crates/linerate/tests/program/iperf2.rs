@@ -3,6 +3,7 @@
 
 use linerate_testkit::peer::LONG;
 use linerate_wire::iperf2::datagram::Mark;
+use linerate_wire::iperf2::{REPORT_BYTES, Report};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -115,6 +116,30 @@ fn an_unmodified_udp_client_and_this_server_count_alike() {
             }
         }
     }
+}
+
+/// By its source: numbers from 0, which is not counted, and a header that says only that they have 64 bits.
+#[test]
+fn a_client_of_2_0_13_is_served() {
+    let _alone = alone();
+    let server = Server::start(None, &["--iperf2"]);
+    let client = UdpSocket::bind(("127.0.0.1", 0)).expect("a port");
+    client.connect(("127.0.0.1", 5001)).expect("a socket's own address");
+    client.set_read_timeout(Some(LONG)).expect("a limit");
+    for number in (0..10).chain([-10]) {
+        let mut datagram = [b'7'; 500];
+        Mark { number, sent_ns: 0 }.write(&mut datagram);
+        datagram[16..20].copy_from_slice(&[8, 0, 0, 0]);
+        client.send(&datagram).expect("sent");
+    }
+    let mut answer = [0; 2_000];
+    // It takes none that is shorter.
+    assert_eq!(client.recv(&mut answer).expect("a report"), REPORT_BYTES);
+    let report = Report::decode(&answer).expect("a report");
+    assert_eq!((report.datagrams, report.lost, report.bytes), (10, 0, 5_000));
+    let result = results(&server, 1).pop().expect("one test");
+    assert_eq!(result["outcome"], "done", "{result}");
+    assert_eq!((number(&result, "received.expected"), number(&result, "received.lost")), (9, 0));
 }
 
 #[test]

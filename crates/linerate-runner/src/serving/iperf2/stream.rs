@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::plan::{self, Asked, refuse};
 use crate::admission::{self, Slot};
-use crate::client::iperf2::seen;
+use crate::client::seen;
 use crate::data::{self, Early, Shared, Sign, StreamSocket, Streams};
 use crate::event::Event;
 use crate::event_log::Events;
