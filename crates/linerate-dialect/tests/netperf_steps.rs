@@ -9,11 +9,11 @@ use linerate_dialect::netperf::server::{Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report};
 use linerate_dialect::{Action, Conversation, Granted, Input, Seen};
 use linerate_model::plan::{AgreedPlan, Traffic, Transport, UdpPlan};
-use linerate_model::sample::RrReport;
+use linerate_model::sample::{RecvCounts, RecvReport, RrReport};
 use linerate_model::units::DatagramSize;
 use linerate_session::assemble::HostSamples;
 use linerate_testkit::plans;
-use linerate_wire::netperf::{Frame, Length, Old, Request, Response};
+use linerate_wire::netperf::{Ask, FRAME_BYTES, Frame, Length, Old, Request, Response, ask};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -73,6 +73,47 @@ fn asked_at(server: &mut Server, at_ns: u64) -> Vec<Action> {
     let seen = Seen { moved: at_ns, ..Seen::default() };
     server.input(at_ns, &seen, Input::Time);
     std::iter::from_fn(|| server.action()).collect()
+}
+
+/// These words in hexadecimal, the header's first; the rest is 0.
+fn message(words: &str) -> Vec<u8> {
+    let words = words.split_whitespace().map(|word| u32::from_str_radix(word, 16).expect("a word"));
+    let mut bytes: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+    bytes.resize(FRAME_BYTES, 0);
+    bytes
+}
+
+/// The request of 2.7.1's client for `-t UDP_STREAM -l 1 -- -m 1460`. One of 2.6.0 has the same words, by its source,
+/// reads a response of the same, and results of the same up to the CPU's share.
+#[test]
+fn clients_of_2_6_and_2_7_are_answered_in_words_that_both_read() {
+    let bytes = message(
+        "61 ffffffff ffffffff ffffffff 8 0 92 ffffffff ffffffff ffffffff 8 0 0 ffffffff 0 0 1 0 0 \
+         0 0 0 0 4 2 11 4 eb4e 0 0 0 0 0 0 0 0 0 0 ffffffff ffffffff",
+    );
+    let Ask::Test(Ok(request)) = ask(&Frame::read(&bytes).expect("whole")) else {
+        panic!("it asks for a test");
+    };
+    let mut server = asked(*request, Traffic::Udp(plans::udp()));
+    let granted = Some(Granted { send: 0x34000, receive: 0x34000 });
+    server.input(0, &Seen { granted, ..Seen::default() }, Input::Listening(0, PORT));
+    let response = "62 0 34000 34000 0 34000 ffffffff 0 0 0 0 0 0 9c40 0 0 0 0 ffffffff ffffffff";
+    assert_eq!(server.outgoing(), message(response));
+    let counts = RecvCounts { bytes: 294_543_320, datagrams: 201_742, ..RecvCounts::default() };
+    let report = RecvReport { counts, receive_buffer: 0x34000, ..RecvReport::default() };
+    let done = DataEvent::Done(0, Box::new(Report::Recv(report)));
+    for (at, input) in [
+        (0, Input::Carried(FRAME_BYTES)),
+        (0, Input::Arrived(0)),
+        (0, Input::Prepared(None)),
+        (SECOND, Input::Data(done, &|_| None)),
+        (SECOND, Input::Host(HostSamples::default(), Default::default())),
+    ] {
+        server.input(at, &Seen::default(), input);
+    }
+    let unknown = "0 ".repeat(15);
+    let results = format!("63 0 0 118e5fd8 3140e 34000 0 0 0 0 0 0 3f800000 {unknown}ffffffff");
+    assert_eq!(server.outgoing(), message(&results));
 }
 
 /// It counts by that how many were sent.

@@ -12,6 +12,7 @@ use linerate_dialect::{Action, Conversation, Input, Seen};
 use linerate_model::plan::{AgreedPlan, Direction, End, TestPlan, Traffic};
 use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
 use linerate_model::served::Outcome;
+use linerate_model::units::Nanos;
 use linerate_testkit::plans;
 use linerate_wire::nuttcp::Parameters;
 
@@ -52,7 +53,10 @@ fn trouble(client: &Client) -> Trouble {
 
 /// A test whose data has come: so many bytes, on a stream that ended in order or was broken.
 fn received(bytes: u64, error: Option<&str>) -> Client {
-    let mut client = client(false);
+    received_by(client(false), bytes, error)
+}
+
+fn received_by(mut client: Client, bytes: u64, error: Option<&str>) -> Client {
     hear(&mut client, 1, "HELO nuttcp v8.2.2\n");
     hear(&mut client, 2, "OK v8.2.2\n");
     let seen = Seen::default();
@@ -155,13 +159,59 @@ fn less_than_was_asked_for_is_no_whole_test_and_a_broken_stream_says_so_itself()
     }
 }
 
+/// As 6.1.2 and 8.2.2 do with `-n` and `-T`.
+#[test]
+fn of_an_amount_and_a_time_the_first_ends_a_test() {
+    let client = |direction: Direction| {
+        let trans = u8::from(direction == Direction::Forward);
+        let line = format!(
+            "buflen = 65536, nbuf = 16, win = 0, nstream = 1, rate = 0, port = 7000, \
+             trans = {trans}, braindead = 0, timeout = 0.500000, udp = 0, vers = 8.2.2"
+        );
+        let asked = Parameters::decode(line.as_bytes()).expect("parameters");
+        let plan = TestPlan { direction, ..plan() };
+        Client::new(Terms { plan, asked, greeted: false, patience_ns: PATIENCE_NS }, 0)
+    };
+    let (mut sender, seen) = (client(Direction::Forward), Seen::default());
+    hear(&mut sender, 1, "HELO nuttcp v8.2.2\n");
+    hear(&mut sender, 2, "OK v8.2.2\n");
+    sender.input(3, &seen, Input::Arrived(0));
+    sender.input(4, &seen, Input::Prepared(None));
+    for (at, wanted) in [(SECOND / 2, false), (SECOND, true)] {
+        sender.input(at, &seen, Input::Time);
+        let stops = std::iter::from_fn(|| sender.action()).any(|action| action == Action::Stop);
+        assert_eq!(stops, wanted, "{at}");
+    }
+    // The server's time was over before it had sent all.
+    let mut receiver = received_by(client(Direction::Reverse), 1_000, None);
+    hear(&mut receiver, SECOND, &results("0.0010"));
+    lose(&mut receiver, SECOND + 1);
+    let trouble = receiver.ended().trouble;
+    assert!(trouble.is_none(), "{trouble:?}");
+}
+
+#[test]
+fn a_server_that_sends_a_count_stops_when_its_time_is_over() {
+    // By time alone its threads end by themselves, and it waits for them.
+    for (end, at) in [(End::Datagrams(1 << 20), SECOND), (End::Time(Nanos(SECOND)), 3 * SECOND)] {
+        let (mut server, seen) = (asked_for(end, false, false), Seen::default());
+        server.input(0, &seen, Input::Arrived(0));
+        server.input(0, &seen, Input::Prepared(None));
+        for (at, wanted) in [(at - 1, false), (at, true)] {
+            server.input(at, &seen, Input::Time);
+            let stops = std::iter::from_fn(|| server.action()).any(|action| action == Action::Stop);
+            assert_eq!(stops, wanted, "{end:?}, {at}");
+        }
+    }
+}
+
 /// Lines of 8.2.2, of datagrams of 1,000 bytes: three of the first interval came in the second.
 #[test]
 fn what_a_server_takes_for_lost_and_gets_late_is_lost_in_no_row() {
     let line =
         b"buflen = 1000, nbuf = 2147483647, win = 0, nstream = 1, rate = 0, port = 7000, trans = 1, \
         braindead = 0, timeout = 1.000000, udp = 1, vers = 8.2.2, interval = 0.250000";
-    let interval = linerate_model::units::Nanos(SECOND / 4);
+    let interval = Nanos(SECOND / 4);
     let plan = TestPlan { streams: 1, interval, ..plans::plan(Traffic::Udp(plans::udp())) };
     let asked = Parameters::decode(line).expect("parameters");
     let terms = Terms { plan, asked, greeted: false, patience_ns: PATIENCE_NS };
@@ -199,6 +249,10 @@ fn what_a_server_takes_for_lost_and_gets_late_is_lost_in_no_row() {
 
 /// A server that was asked for a second of data, and whose port waits where it receives.
 fn asked_of_a_server(udp: bool, client_sends: bool) -> Server {
+    asked_for(End::Time(Nanos(SECOND)), udp, client_sends)
+}
+
+fn asked_for(end: End, udp: bool, client_sends: bool) -> Server {
     let (trans, datagrams) = (u8::from(client_sends), u8::from(udp));
     let line = format!(
         "buflen = 1000, nbuf = 2147483647, win = 0, nstream = 1, rate = 8000, port = 7000, \
@@ -206,7 +260,7 @@ fn asked_of_a_server(udp: bool, client_sends: bool) -> Server {
     );
     let traffic = if udp { Traffic::Udp(plans::udp()) } else { Traffic::Tcp(plans::tcp()) };
     let direction = if client_sends { Direction::Forward } else { Direction::Reverse };
-    let plan = TestPlan { direction, ..plans::plan(traffic) };
+    let plan = TestPlan { direction, end, ..plans::plan(traffic) };
     let terms = server::Terms {
         asked: Parameters::decode(line.as_bytes()).expect("parameters"),
         agreed: Arc::new(AgreedPlan { plan, cuts: vec![] }),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use linerate_engine::sys::TcpOptions;
 use linerate_model::exit::Exit;
-use linerate_model::plan::IpVersion;
+use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorKind as Kind, ErrorRecord};
 use linerate_model::setting::core_list;
 use linerate_wire::iperf3;
@@ -136,14 +136,11 @@ pub(crate) fn not_linerate(name: &str, peer: SocketAddr) -> ErrorRecord {
     )
 }
 
-pub(crate) fn no_such_test(what: &str, why: &str) -> ErrorRecord {
+/// Another program's servers have no such test.
+pub(crate) fn no_such_test(dialect: Dialect, what: &str, why: &str) -> ErrorRecord {
     let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
-    error(Kind::Dialect, format!("cannot ask an iperf3 server for {what}"), why, &hints)
-}
-
-pub(crate) fn no_iperf2_test(what: &str, why: &str) -> ErrorRecord {
-    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
-    error(Kind::Dialect, format!("cannot ask an iperf 2 server for {what}"), why, &hints)
+    let what = format!("cannot ask {}'s server for {what}", dialect.program());
+    error(Kind::Dialect, what, why, &hints)
 }
 
 /// iperf 2 has no word for a test that its server does not want.
@@ -158,16 +155,6 @@ pub(crate) fn iperf2_stream(name: &str, peer: SocketAddr, why: &str) -> ErrorRec
             format!("or linerate serve --iperf2={port}, which sends nothing over UDP"),
         ],
     )
-}
-
-pub(crate) fn no_such_netperf_test(what: &str, why: &str) -> ErrorRecord {
-    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
-    error(Kind::Dialect, format!("cannot ask a netperf server for {what}"), why, &hints)
-}
-
-pub(crate) fn no_such_nuttcp_test(what: &str, why: &str) -> ErrorRecord {
-    let hints = ["run `linerate serve` there, which speaks linerate's own protocol".to_owned()];
-    error(Kind::Dialect, format!("cannot ask a nuttcp server for {what}"), why, &hints)
 }
 
 pub(crate) fn iperf3_busy(name: &str) -> ErrorRecord {

@@ -103,6 +103,7 @@ impl Face<'_> {
             End::Bytes(bytes) => bytes.checked_div(asked.block_bytes.into()),
             End::Time(_) => None,
         };
+        let time_ns = plan.duration().map(|time| time.0).or(nuttcp.at_most_ns);
         let first = start.streams.first();
         let port = first.map(|s| if s.sends { s.remote.port() } else { s.local.port() });
         let of_this_end = Head {
@@ -114,7 +115,7 @@ impl Face<'_> {
             peer: start.control.peer.ip().to_canonical(),
             tos: asked.tos,
             nodelay,
-            seconds: plan.duration().map(|time| time.0 as f64 / 1e9),
+            seconds: time_ns.map(|ns| ns as f64 / 1e9),
             rate: rate.map(|bps| (bps, nuttcp.instantaneous)),
             burst: nuttcp.burst,
             interval_s: self.options.intervals.then_some(plan.interval.0 as f64 / 1e9),

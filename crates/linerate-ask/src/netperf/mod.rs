@@ -181,6 +181,8 @@ pub struct Line {
     pub congestion: (Option<String>, Option<String>),
     /// `--json`: the record of each run in place of columns.
     pub json: bool,
+    /// What of it has no effect here.
+    pub notes: Vec<String>,
 }
 
 /// Reads a command line, without the program's name.

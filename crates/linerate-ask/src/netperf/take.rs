@@ -78,10 +78,16 @@ impl Line {
                 return Err(Stop::Wrong(why.into()));
             }
             'Z' => return Err(Stop::Wrong("passphrases in clear text are not sent".into())),
-            // Rings of buffers, alignments, contents, histograms, log: what is sent is linerate's.
+            'a' | 'A' | 'o' | 'O' | 'W' => self.one_buffer(letter),
+            // Contents, histograms, log: what is sent is linerate's.
             _ => {}
         }
         Ok(())
+    }
+
+    /// Rings of buffers, their alignments and offsets.
+    fn one_buffer(&mut self, letter: char) {
+        self.notes.push(format!("-{letter} has no effect: each end has one buffer"));
     }
 
     fn family(&mut self, family: &str) -> Result<(), Stop> {
@@ -206,6 +212,7 @@ impl Line {
                 }
             },
             'c' => self.connections = true,
+            'W' => self.one_buffer(letter),
             // Timeouts of requests, routing, corks, contents: as linerate has them.
             _ => {}
         }

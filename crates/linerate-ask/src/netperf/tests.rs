@@ -168,6 +168,15 @@ fn omni_goes_where_its_sizes_say_unless_a_direction_is_said() {
 }
 
 #[test]
+fn options_of_rings_of_buffers_are_said_to_have_no_effect() {
+    let notes = |text: &str| line(text).unwrap().notes;
+    assert_eq!(notes("-W 4"), ["-W has no effect: each end has one buffer"]);
+    assert_eq!(notes("-W 4,4 -a 8 -A 8 -o 16 -O 16 -- -W 8").len(), 6);
+    // Of a test these name figures.
+    assert!(notes("-n 2 -- -o THROUGHPUT -O all -m 700").is_empty());
+}
+
+#[test]
 fn a_value_may_be_left_out_and_repeats_have_limits() {
     let asked = line("-- -k -m 1000").unwrap();
     assert_eq!(asked.selection, Some((Style::Keys, String::new())));

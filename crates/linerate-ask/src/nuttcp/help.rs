@@ -22,7 +22,7 @@ Server:
   -S         until it is ended           -1  one test, and no more
   --nofork   stays in the foreground and serves one test at a time; otherwise it leaves the screen
   -P N       control port (5000)         -4
-Taken and of no effect: -wr N, -B, -f-beta, --no3rdparty, --disable-v4-mapped, --enable-v4-mapped.
+Taken, as -w0: -wr N. Taken and of no effect: -B, -f-beta, --no3rdparty, --disable-v4-mapped, --enable-v4-mapped.
 
   nuttcp -S                                nuttcp -T30 --json HOST
   nuttcp -w65536b -n1t HOST                nuttcp -u -Ri500m -l1400 -i1 HOST

@@ -161,6 +161,7 @@ impl Asked {
                         data_port: self.data_port,
                         far_window: self.far_window,
                         burst: self.burst,
+                        at_most_ns: self.time_ns.filter(|_| self.amount.is_some()),
                         instantaneous: self.instantaneous,
                         text: self.verbosity > 0 && self.format & take::PARSE == 0,
                     },
@@ -179,7 +180,7 @@ impl Asked {
         let end = self.end(length)?;
         let whole = match end {
             End::Time(time) => time.0,
-            _ => u64::MAX,
+            _ => self.time_ns.unwrap_or(u64::MAX),
         };
         if let Some(interval) = self.interval_ns.filter(|interval| *interval >= whole) {
             let [interval, whole] = [interval, whole].map(|ns| ns as f64 / 1e9);
@@ -203,13 +204,10 @@ impl Asked {
     }
 
     fn end(&self, length: u64) -> Result<End, String> {
-        let count = match (self.amount, self.time_ns) {
-            (Some(_), Some(_)) => return Err("-n and -T: a test ends by one of both".into()),
-            (None, time) => {
-                return Ok(End::Time(time.map_or(Nanos::from_secs(SECONDS), Nanos)));
-            }
-            (Some((bytes, true)), _) => bytes / length.max(1),
-            (Some((count, false)), _) => count,
+        let count = match self.amount {
+            None => return Ok(End::Time(self.time_ns.map_or(Nanos::from_secs(SECONDS), Nanos))),
+            Some((bytes, true)) => bytes / length.max(1),
+            Some((count, false)) => count,
         };
         if count == 0 {
             return Err("invalid nbuf = 0".into());

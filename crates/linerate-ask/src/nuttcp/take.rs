@@ -171,12 +171,17 @@ impl Asked {
             ('l', _) => self.length = Some(positive(bytes(text, 1), || invalid("buflen"))?),
             ('N', _) => self.streams = Some(number(text, || invalid("nstream"))?),
             ('w', Some('s')) => self.far_window = Some(small(text, 1 << 10, "srvrwin")?),
-            // What -w does not ask for is the system's.
+            // No release has it: all read a -w of no number.
             ('w', Some(_)) => {
                 small(text, 1 << 10, "recvwin")?;
-                self.notes.push("-wr has no effect: -w is of this end, -ws of the server".into());
+                let note = "-wr is read as -w0, as there: this end's buffers are the system's";
+                self.notes.push(note.into());
+                self.near_window(None);
             }
-            ('w', None) => self.window = Some(small(text, 1 << 10, "sendwin")?),
+            ('w', None) => {
+                let bytes = small(text, 1 << 10, "sendwin")?;
+                self.near_window(Some(bytes));
+            }
             ('M', _) => self.mss = Some(number(text, || invalid("datamss"))?),
             ('p', _) => self.data_port = Some(number(text, || invalid("port"))?),
             ('P', _) => self.port = Some(number(text, || invalid("ctlport"))?),
@@ -188,6 +193,12 @@ impl Asked {
             _ => return Err(Stop::Usage(format!("{word} is none of nuttcp's options"))),
         }
         Ok(())
+    }
+
+    /// This end's, and the server's where nothing was said of it before; none is the system's.
+    fn near_window(&mut self, bytes: Option<u32>) {
+        self.window = bytes;
+        self.far_window.get_or_insert(bytes.unwrap_or(0));
     }
 
     fn service(&mut self, text: &str) -> Result<(), Stop> {

@@ -42,6 +42,24 @@ fn cores_are_this_ends_the_servers_or_both() {
     assert_eq!(request("-u -N2 -i1 host").plan.streams, 2);
 }
 
+/// 6.1.2 and 8.2.2 read the value of `-wr512` as `r512`, which is 0.
+#[test]
+fn windows_are_those_that_real_clients_take() {
+    let windows = |text: &str| {
+        let asked = request(&format!("{text} host"));
+        (asked.plan.window, asked.nuttcp.far_window)
+    };
+    const KIB: u32 = 1 << 10;
+    assert_eq!(windows(""), (None, None));
+    assert_eq!(windows("-w64"), (Some(64 * KIB), Some(64 * KIB)));
+    assert_eq!(windows("-ws512"), (None, Some(512 * KIB)));
+    assert_eq!(windows("-ws512 -w64"), (Some(64 * KIB), Some(512 * KIB)));
+    assert_eq!(windows("-w64 -wr512"), (None, Some(64 * KIB)));
+    assert_eq!(windows("-wr512 -w64"), (Some(64 * KIB), Some(0)));
+    let Ok(Line { notes, .. }) = line("-wr512 host") else { panic!("it is taken") };
+    assert!(notes.iter().any(|note| note.contains("-w0")), "{notes:?}");
+}
+
 #[test]
 fn rates_and_amounts_have_nuttcps_units() {
     let bps = |text: &str| match request(&format!("{text} host")).plan.traffic {
@@ -71,6 +89,14 @@ fn rates_and_amounts_have_nuttcps_units() {
     assert_eq!(end("-n1t"), End::Bytes(1 << 40));
     assert_eq!(end("-n1p"), End::Bytes(1 << 50));
     assert_eq!(request("-w65536b host").plan.window, Some(65_536));
+    // Whichever comes first, as there.
+    for text in ["-n500 -T1.5 host", "-T1.5 -n500 host"] {
+        let both = request(&format!("-u -i2 {text}"));
+        let at_most_ns = both.nuttcp.at_most_ns;
+        assert_eq!((both.plan.end, at_most_ns), (End::Datagrams(500), Some(1_500_000_000)));
+        assert_eq!(both.plan.interval, Nanos(1_500_000_000), "no interval is as long as the test");
+    }
+    assert_eq!(request("-T1 host").nuttcp.at_most_ns, None);
     assert_eq!(end("-T1h"), End::Time(Nanos::from_secs(3_600)));
     assert_eq!(end("-T 1d"), End::Time(Nanos::from_secs(86_400)));
 }
@@ -100,7 +126,6 @@ fn what_is_not_done_is_refused_by_name() {
         ("-T-1 host", "invalid timeout"),
         ("-i1d host", "invalid interval"),
         ("-u -l3 host", "invalid buflen"),
-        ("-n1 -T1 host", "-n and -T"),
         ("-fjson host", "invalid format option"),
         ("-n10k host", "invalid nbuf"),
     ] {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use linerate_model::plan::AgreedPlan;
+use linerate_model::plan::{AgreedPlan, End};
 use linerate_model::served::Outcome;
 use linerate_model::test_event::Cpu;
 use linerate_wire::nuttcp::results::{self, Span};
@@ -370,7 +370,13 @@ impl Server {
     fn begin(&mut self, now_ns: u64, head_start_ns: u64) {
         let start_ns = now_ns.saturating_add(head_start_ns);
         self.actions.push_back(Action::Begin(start_ns));
-        let pad_ns = if self.sends() { GATHER_LIMIT_NS } else { PAD_NS };
+        let pad_ns = match self.terms.agreed.plan.end {
+            _ if !self.sends() => PAD_NS,
+            // The sender keeps its time itself …
+            End::Time(_) => GATHER_LIMIT_NS,
+            // … but not that of a count.
+            End::Bytes(_) | End::Datagrams(_) => 0,
+        };
         let span_ns = self.terms.asked.time_us.map(|us| us.saturating_mul(1_000));
         let end_ns = span_ns.map(|span| start_ns.saturating_add(span).saturating_add(pad_ns));
         self.phase = Phase::Running(Box::new(Vigil::new(self.bounds(), now_ns, end_ns)));

@@ -3,7 +3,6 @@
 
 mod ask;
 mod open;
-pub(crate) mod seen;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use super::connect::{address_pair, resolve};
 use super::driver::{Driver, Over};
 use super::open::Opening;
 use super::test::{ClientTest, Ended, unchanged};
-use super::{Request, failed, mtu};
+use super::{Request, failed, mtu, seen};
 use crate::data::{self, SocketFacts, Streams};
 use crate::errors;
 use crate::host::facts;

@@ -61,7 +61,7 @@ pub(super) async fn conduct(
     let parameters = ask(test, mss)?;
     let frame = parameters
         .encode()
-        .map_err(|e| errors::no_such_test("--dialect iperf3", &e.to_string()))?;
+        .map_err(|e| errors::no_such_test(Dialect::Iperf3, "--dialect iperf3", &e.to_string()))?;
     let connected = Connected { peer: test.peer, local: test.local, mss, rtt_ns: None };
     observer.event(&TestEvent::Connected(connected.clone()));
     let cookie = greeted.unwrap_or_else(|| Cookie::from_random(random()));
@@ -158,7 +158,8 @@ fn ask(test: &mut ClientTest<'_>, mss: Option<u32>) -> Result<Parameters, ErrorR
     let doubts = cuts.into_iter().map(|text| Doubt::new(DoubtKind::Degraded, text));
     test.record.doubts.extend(doubts);
     parameters.check().map_err(|e| {
-        errors::no_such_test(&format!("--dialect iperf3: {}", e.why.name), &e.to_string())
+        let what = format!("--dialect iperf3: {}", e.why.name);
+        errors::no_such_test(Dialect::Iperf3, &what, &e.to_string())
     })?;
     Ok(parameters)
 }

@@ -7,12 +7,13 @@ mod connect;
 mod discard;
 mod driver;
 mod find;
-pub(crate) mod iperf2;
+mod iperf2;
 pub(crate) mod iperf3;
 pub(crate) mod mtu;
 mod netperf;
 mod nuttcp;
 mod open;
+pub(crate) mod seen;
 mod test;
 
 use std::net::{IpAddr, SocketAddr};

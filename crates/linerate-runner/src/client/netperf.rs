@@ -25,8 +25,8 @@ use socket2::Socket;
 use tokio::net::TcpStream;
 
 use super::driver::{Driver, Over};
-use super::iperf2::seen;
 use super::open::{Open, Opener, Opening};
+use super::seen;
 use super::test::{ClientTest, Ended, unchanged};
 use crate::address::with_port;
 use crate::data::{self, Dial, SocketFacts, StreamSocket, Streams};

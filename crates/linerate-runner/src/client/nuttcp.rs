@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 
 use self::open::Nuttcp;
 use super::driver::{Driver, Over};
-use super::iperf2::seen;
 use super::open::Opening;
+use super::seen;
 use super::test::{ClientTest, Ended, unchanged};
 use crate::data::{self, SocketFacts, Streams};
 use crate::random::random;

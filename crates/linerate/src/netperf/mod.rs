@@ -82,6 +82,9 @@ fn buffers() -> Buffers {
 
 fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
     let wrong = |text: String| Failed(1, format!("netperf: {text}\n"));
+    for note in &line.notes {
+        let _ = writeln!(stderr(), "netperf: {note}");
+    }
     let mut options = options(line, words);
     if let Some((style, selection)) = &line.selection {
         if selection == "?" {

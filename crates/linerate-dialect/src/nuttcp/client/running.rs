@@ -26,7 +26,10 @@ impl Client {
     fn begin(&mut self, now_ns: u64) {
         let start_ns = now_ns.saturating_add(HEAD_START_NS);
         self.actions.push_back(Action::Begin(start_ns));
-        let over_ns = self.terms.plan.duration().map(|time| start_ns.saturating_add(time.0));
+        let time_ns = self.terms.plan.duration().map(|time| time.0);
+        // Of an amount there may be a time as well: whichever comes first ends it.
+        let time_ns = time_ns.or(self.terms.asked.time_us.map(|us| us.saturating_mul(1_000)));
+        let over_ns = time_ns.map(|ns| start_ns.saturating_add(ns));
         let latest = over_ns.unwrap_or(start_ns.saturating_add(LONGEST_NS));
         let deadline_ns = latest.saturating_add(2 * PAD_NS).saturating_add(THREADS_LIMIT_NS);
         let lookout = Lookout::new(now_ns);
@@ -88,6 +91,8 @@ impl Client {
                 if self.terms.plan.direction.has_reverse() {
                     let until = now_ns.saturating_add(PAD_NS);
                     self.actions.push_back(Action::DrainUntil(until));
+                } else if self.terms.plan.duration().is_none() {
+                    self.actions.push_back(Action::Stop);
                 }
             }
             Phase::Running { deadline_ns, .. } if now_ns >= *deadline_ns => {
@@ -126,7 +131,8 @@ impl Client {
     /// All figures are there; of a server that sends they may be of less than was asked for.
     fn conclude(&mut self) {
         let shortfall = stream::shortfall(&self.terms.plan, self.reports.values());
-        if let Some(failure) = shortfall.filter(|_| !self.interrupted) {
+        let by_amount = self.terms.asked.time_us.is_none();
+        if let Some(failure) = shortfall.filter(|_| by_amount && !self.interrupted) {
             self.trouble.get_or_insert(Trouble { doing: RUNNING, failure });
         }
         self.end(Ok(()));

@@ -7,10 +7,14 @@ use linerate_wire::iperf2::burst::BURST_BYTES;
 use linerate_wire::iperf2::datagram::MARK_BYTES;
 use linerate_wire::iperf2::{Amount, Header};
 
-use crate::errors::no_iperf2_test;
+use crate::errors;
 
 /// Times travel as hundredths of a second.
 const HUNDREDTH_NS: u64 = 10_000_000;
+
+fn no_iperf2_test(what: &str, why: &str) -> ErrorRecord {
+    errors::no_such_test(Dialect::Iperf2, what, why)
+}
 
 /// The plan as this dialect can run it, and what that changed.
 pub(super) fn fitted(plan: &TestPlan) -> Result<(TestPlan, Vec<String>), ErrorRecord> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linerate_model::plan::{Direction, End, TestPlan, Traffic};
+use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::Nanos;
 use linerate_wire::iperf3::{Parameters, Protocol};
@@ -93,6 +93,7 @@ pub(super) fn fitted(plan: &TestPlan, burst: u32) -> Result<(TestPlan, Vec<Strin
     match &mut plan.traffic {
         Traffic::Rr(_) => {
             return Err(errors::no_such_test(
+                Dialect::Iperf3,
                 "request/response",
                 "iperf3's protocol has streams only",
             ));
@@ -100,6 +101,7 @@ pub(super) fn fitted(plan: &TestPlan, burst: u32) -> Result<(TestPlan, Vec<Strin
         Traffic::Tcp(tcp) => {
             if tcp.block > MOST_BLOCK {
                 return Err(errors::no_such_test(
+                    Dialect::Iperf3,
                     &format!("blocks of {} bytes", tcp.block),
                     "iperf3 takes 1 MiB at most (--block 1Mi)",
                 ));

@@ -3,7 +3,9 @@
 use std::num::NonZeroU16;
 
 use linerate_model::limits;
-use linerate_model::plan::{Direction, End, IpVersion, RrPlan, TestPlan, Traffic, Transport};
+use linerate_model::plan::{
+    Dialect, Direction, End, IpVersion, RrPlan, TestPlan, Traffic, Transport,
+};
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::{NANOS_PER_SECOND, Nanos};
 use linerate_wire::netperf::{Length, Request};
@@ -65,7 +67,7 @@ impl Wants {
 }
 
 fn none(what: &str, why: &str) -> ErrorRecord {
-    errors::no_such_netperf_test(what, why)
+    errors::no_such_test(Dialect::Netperf, what, why)
 }
 
 /// Makes the plan one that this dialect can run; what that changed, in words.

@@ -22,8 +22,10 @@ const PARSE_STYLE: u32 = 0x40;
 pub struct Extras {
     /// The first stream's data port.
     pub data_port: Option<NonZeroU16>,
-    /// `SO_SNDBUF` and `SO_RCVBUF` of the server, in bytes, where they are not the plan's.
+    /// `SO_SNDBUF` and `SO_RCVBUF` of the server, in bytes, where they are not the plan's; 0 leaves them to its system.
     pub far_window: Option<u32>,
+    /// A test by an amount that is not done by then ends all the same, in nanoseconds.
+    pub at_most_ns: Option<u64>,
     /// So many datagrams or blocks leave this end at once; of none or one nothing is asked.
     pub burst: u32,
     /// A server that sends keeps the time of each datagram.
@@ -40,6 +42,7 @@ impl Extras {
     /// Adds them to what the plan asks.
     pub(super) fn fill(&self, asked: &mut Parameters) {
         asked.window = self.far_window.map(u64::from).or(asked.window);
+        asked.time_us = asked.time_us.or(self.at_most_ns.map(|ns| ns.div_ceil(1_000)));
         asked.instantaneous = self.instantaneous;
         asked.burst = Some(self.burst).filter(|burst| *burst > 1 && !asked.client_sends);
         if self.text {
@@ -49,7 +52,7 @@ impl Extras {
 }
 
 fn none(what: &str, why: &str) -> ErrorRecord {
-    errors::no_such_nuttcp_test(what, why)
+    errors::no_such_test(Dialect::Nuttcp, what, why)
 }
 
 /// Makes the plan one that this dialect can run; what that changed, in words.
@@ -208,6 +211,10 @@ mod tests {
         assert_eq!((asked.rate_kbps, asked.tos, asked.count), (Some(1_234), Some(184), None));
         plan.streams = 2;
         assert!(parameters(&plan, 5_101).counts_sent());
+        // An amount may have a time beside it.
+        let mut both = parameters(&udp(Direction::Forward, End::Datagrams(5)), 5_101);
+        Extras { at_most_ns: Some(1_500), ..Extras::default() }.fill(&mut both);
+        assert_eq!((both.count, both.time_us), (Some(5), Some(2)));
     }
 
     #[test]

@@ -71,14 +71,10 @@ fn possible(asked: &Parameters) -> Result<(), Refused> {
 /// The end, and how long it may last in nanoseconds.
 fn end(asked: &Parameters, options: &Options) -> (End, u64) {
     let longest = options.max_duration.0.clamp(limits::DURATION_NS.min, limits::DURATION_NS.max);
-    match (asked.time_us, asked.count) {
-        (Some(us), _) => {
-            let span = us.saturating_mul(1_000);
-            (End::Time(Nanos(span)), span)
-        }
-        (None, Some(count)) => (End::Datagrams(count), longest),
-        (None, None) => (End::Time(Nanos(longest)), longest),
-    }
+    let span = asked.time_us.map_or(longest, |us| us.saturating_mul(1_000));
+    // Of a count and a time the first ends a test: who sends counts, who receives hears of the end.
+    let count = asked.count.filter(|_| !asked.client_sends || asked.time_us.is_none());
+    (count.map_or(End::Time(Nanos(span)), End::Datagrams), span)
 }
 
 fn traffic(asked: &Parameters, options: &Options) -> Result<Traffic, Refused> {
@@ -179,6 +175,8 @@ mod tests {
         // Without an end it has the owner's.
         let endless = made("timeout = 0.000000").unwrap();
         assert_eq!(endless.end, End::Time(Options::default().max_duration));
+        let both = |trans: u8| made(&format!("trans = {trans}, nbuf = 7")).unwrap().end;
+        assert_eq!((both(0), both(1)), (End::Datagrams(7), End::Time(Nanos(2_500_000_000))));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What users of iperf 2 see of a test, at either end.
+//! What users of another program's face see when a test begins, at either end.
 
 use std::net::SocketAddr;
 
