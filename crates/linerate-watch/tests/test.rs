@@ -68,6 +68,61 @@ fn the_screen_of_a_test() {
     insta::assert_snapshot!("local-80x24", shown(&view, 80, 24));
 }
 
+/// What a small screen breaks stands on one line where there is room, and the chart takes the rows that are left.
+#[test]
+fn larger_terminals_show_each_kind_whole() {
+    for (record, charted, lines) in [
+        (
+            records::tcp(),
+            "rates  ⠤ received  • sent",
+            [
+                "received 941.6 Mbit/s · sent 951.2 Mbit/s",
+                "retransmits 17 · RTT 12.4 ms (min 11.9 ms) · cwnd 1.477 MB",
+                "loss and TCP's congestion control: 17 segments were retransmitted",
+            ],
+        ),
+        (
+            records::rr(),
+            "rates  ⠤ transactions",
+            [
+                "19.87 ktransactions/s",
+                "latency median 48.2 µs · 99 % 91.4 µs · most 2.10 ms",
+                "one request was in flight at a time and each took 50.2 µs",
+            ],
+        ),
+        (
+            records::udp_both(),
+            "rates  ⠤ forward received  • reverse received",
+            [
+                "forward: received 500.0 Mbit/s · sent 500.0 Mbit/s · 0 % lost",
+                "rcvbuf 12 · local err 0 · either 30 · jitter 80.0 µs",
+                "everything asked for was sent, and 0.0424 % at most was lost",
+            ],
+        ),
+    ] {
+        let view = running(&record);
+        let small = shown(&view, 80, 24).matches('│').count();
+        for (columns, rows) in [(120, 40), (200, 50)] {
+            let screen = shown(&view, columns, rows);
+            let (columns, rows) = (usize::from(columns), usize::from(rows));
+            let all: Vec<&str> = screen.lines().collect();
+            for said in [charted].into_iter().chain(lines) {
+                assert!(all.iter().any(|line| line.contains(said)), "{said}: {screen}");
+            }
+            let width = |line: &str| line.chars().count();
+            let foot = all.iter().find(|line| line.contains('└')).expect("a chart");
+            assert_eq!((width(all[0]), width(foot)), (columns, columns), "{screen}");
+            assert_eq!(all.len(), rows);
+            assert!(all[0].ends_with(" s") && all[rows - 1].starts_with("q end · "), "{screen}");
+            let chart = screen.matches('│').count();
+            assert!(chart >= small + rows - 24, "{chart} rows, {small} of 24: {screen}");
+            // The first core of each end, and the one that takes interrupts.
+            assert_eq!(screen.matches("  0 █").count(), 2, "{screen}");
+            assert_eq!(screen.matches("98 % I").count(), 1, "{screen}");
+        }
+    }
+}
+
 #[test]
 fn no_line_on_loss_and_delay_is_cut() {
     for columns in [60, 80, 100] {

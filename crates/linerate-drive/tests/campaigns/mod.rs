@@ -1,10 +1,13 @@
 //! Campaigns whose hosts go wrong: they boot by themselves, lose what was set, are away, or stay as they are.
 
+use std::collections::BTreeMap;
+
 use linerate_drive::campaign::{self, Ended};
 use linerate_model::campaign::{CampaignState, Event, RunState, StoredRun};
 use linerate_model::record::DoubtKind;
 use linerate_model::setting::RestoreOutcome;
 use linerate_store::Reader;
+use linerate_testkit::whole::chance::Chance;
 
 use crate::world::{Fate, Folder, World, error};
 use crate::{PLAN, SLOTS, begin, check};
@@ -253,4 +256,104 @@ fn a_run_that_was_not_the_test_that_was_asked_for_is_repeated() {
     assert_eq!(begin(&world, &folder, &towards_dut()).unwrap(), Ended::Short);
     // Three of the first boot were well, three of the second not, three times each.
     assert_eq!(world.tests(), 3 + 9);
+}
+
+/// Seeds of a short run.
+const SEEDS: u64 = 200;
+/// So many of `LINERATE_SEEDS`, which are of conversations, take as long as one here.
+const EACH: u64 = 50;
+
+/// Whenever a part of a campaign is over, its store can be read and holds what was said to be kept, as it was said and
+/// nothing else; each run that does not count has a reason, and nothing stays set.
+fn holds(folder: &Folder, world: &World) -> Vec<StoredRun> {
+    let reader = Reader::open(&folder.file("plan.db")).unwrap();
+    assert_eq!((reader.check(), reader.lost_and_doubled()), (vec![], (0, 0)));
+    let runs = reader.runs().unwrap();
+    assert_eq!(runs, world.kept());
+    for run in &runs {
+        let counts = matches!(run.state, RunState::Counted | RunState::Extra);
+        let why = run.error.as_ref().filter(|why| !why.is_empty());
+        assert_eq!((why.is_none(), counts && run.value.is_none()), (counts, false), "{run:?}");
+    }
+    assert!(world.is_put_back());
+    runs
+}
+
+/// One campaign to its end, in as many parts as it takes. How it went: its parts, slots that stayed empty, runs that failed
+/// or were cut.
+fn by_chance(seed: u64, plan: &str, calm: &[StoredRun], steps: u32) -> [usize; 3] {
+    let mut chance = Chance::new(seed);
+    let mut below = |most: u32| chance.below(u64::from(most)) as u32;
+    let folder = Folder::new("chance");
+    let world = World::default().by_chance(seed, 2 + below(14));
+    let store = folder.file("plan.db");
+    world.stop_after(below(2 * steps));
+    let mut ended = begin(&world, &folder, plan);
+    let mut parts = 1;
+    while !matches!(ended, Ok(Ended::Done | Ended::Short)) {
+        holds(&folder, &world);
+        assert!(parts < 50, "{ended:?}");
+        parts += 1;
+        let again = world.again();
+        if parts < 4 {
+            again.stop_after(below(2 * steps));
+        }
+        ended = again.run(|env| campaign::resume(None, &store, &mut again.clone(), env));
+    }
+    let (runs, events) = (holds(&folder, &world), kept(&folder));
+    let mut empty = 0;
+    for calm in calm {
+        let why = events.iter().find_map(|event| match event {
+            Event::Short { slot, why } if *slot == calm.slot => Some(why.as_str()),
+            _ => None,
+        });
+        let of_it = |run: &&StoredRun| run.slot == calm.slot && run.state == RunState::Counted;
+        match runs.iter().find(of_it) {
+            Some(run) => {
+                let figure = |run: &StoredRun| (run.setting.clone(), run.number, run.value);
+                assert_eq!((figure(run), why), (figure(calm), None));
+            }
+            None => {
+                empty += 1;
+                let told = why.is_some_and(|why| why.contains("attempts failed, the last: "));
+                assert!(told, "{why:?}");
+            }
+        }
+    }
+    // Who stops it when all is settled hears of no gap, and nor does who goes on with it.
+    assert!(empty > 0 || matches!(ended, Ok(Ended::Done)), "{ended:?}");
+    // Nothing is left to do.
+    let (tests, again) = (world.tests(), world.again().by_chance(0, 0));
+    let ended = again.run(|env| campaign::resume(None, &store, &mut again.clone(), env));
+    assert_eq!((ended.unwrap(), world.tests()), (Ended::Done, tests));
+    assert_eq!(self::runs(&folder), runs);
+    let status = campaign::status(&store).unwrap();
+    assert_eq!((status.state, status.done), (CampaignState::Done, (calm.len() - empty) as u64));
+    let failed = runs.iter().filter(|run| run.error.is_some()).count();
+    [parts, empty, failed]
+}
+
+/// By seed tests are refused, time out, end half-way, lose their control connection or have damaged records; hosts boot, are
+/// not reached or lost in the middle of anything; and the controller is stopped. A fiftieth of `LINERATE_SEEDS`, if those are
+/// more; `LINERATE_SEED=n` replays one.
+#[test]
+fn a_campaign_in_which_anything_fails_comes_to_the_same_end() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let many = number("LINERATE_SEEDS").map_or(SEEDS, |all| SEEDS.max(all / EACH));
+    let seeds = number("LINERATE_SEED").map_or(0..many, |seed| seed..seed + 1);
+    let plan = PLAN.replace("boots = 2", "boots = 1").replace("runs = 2", "runs = 1");
+    let (world, folder) = (World::default(), Folder::new("calm"));
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    let (calm, steps) = (holds(&folder, &world), world.steps());
+    let mut met = BTreeMap::new();
+    for seed in seeds.clone() {
+        let went = std::panic::catch_unwind(|| by_chance(seed, &plan, &calm, steps));
+        let went = went.unwrap_or_else(|_| panic!("LINERATE_SEED={seed}"));
+        for (what, count) in ["parts", "empty slots", "failed runs"].into_iter().zip(went) {
+            *met.entry(what).or_insert(0) += count;
+        }
+    }
+    println!("{seeds:?}: {met:?}");
+    let several = seeds.end - seeds.start >= SEEDS;
+    assert!(!several || met["parts"] > SEEDS as usize && met.values().all(|n| *n > 0), "{met:?}");
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use linerate_drive::campaign::Hosts;
 use linerate_drive::{Clock, Env, Executor, Watcher, campaign, search, sweep};
 use linerate_experiment::campaign::plan::Host;
+use linerate_model::campaign::StoredRun;
 use linerate_model::plan::{End, TestPlan, Traffic};
 use linerate_model::record::{
-    Doubt, DoubtKind, ErrorKind, ErrorRecord, PlanRecord, RunRecord, Status,
+    Doubt, DoubtKind, ErrorKind, ErrorRecord, Figures, PlanRecord, RunRecord, Status,
 };
 use linerate_model::setting::{
     ReadBack, Restoration, RestoreOutcome, RestoredKnob, SettingName, SettingValue,
@@ -24,6 +25,7 @@ use linerate_runner::signals::Stop;
 use linerate_session::observer::Observer;
 use linerate_testkit::records;
 use linerate_testkit::settings::applied;
+use linerate_testkit::whole::chance::Chance;
 
 /// What the path carries, bit/s.
 const CAPACITY_BPS: u64 = 100_000_000;
@@ -51,6 +53,10 @@ struct State {
     boots_at_tests: Vec<u32>,
     /// Where somebody looked whether anything listens.
     looked_at: Vec<(String, u16)>,
+    /// How often something still goes wrong by chance.
+    chance: Option<(Chance, u32)>,
+    /// Runs of campaigns of which was said that they are kept.
+    kept: Vec<StoredRun>,
 }
 
 /// What goes wrong with the hosts of a campaign.
@@ -91,6 +97,46 @@ impl State {
         if let Some((_, host)) = self.fate.crash.take_if(|(at, _)| *at == tests) {
             self.boot(host);
         }
+    }
+
+    /// Which of so many faults happens now, once in `rare` times.
+    fn fault(&mut self, rare: u64, of: u64) -> Option<u64> {
+        let (chance, left) = self.chance.as_mut()?;
+        if *left == 0 || !chance.one_in(rare) {
+            return None;
+        }
+        *left -= 1;
+        Some(chance.below(of))
+    }
+
+    /// By chance a test is refused, ends half-way, loses its control connection, or has a record that is damaged.
+    fn spoiled(&mut self, mut record: RunRecord) -> RunRecord {
+        let Some(fault) = self.fault(4, 9) else { return record };
+        let (status, kind, exit) = match fault {
+            0 => (Status::Failed, "refused", 3),
+            1 => (Status::Failed, "timed_out", 3),
+            2 => (Status::Failed, "udp_blocked", 3),
+            3 => (Status::Failed, "server_lost", 1),
+            // With what was measured until then.
+            4 => (Status::Partial, "server_lost", 1),
+            5 => (Status::Invalid, "accounting", 4),
+            6 => {
+                record.totals = Figures::default();
+                return record;
+            }
+            7 => {
+                record.totals.receiver.as_mut().expect("measured").bits_per_second = f64::NAN;
+                return record;
+            }
+            _ => {
+                record.doubts.push(Doubt::new(DoubtKind::LinkLost, "by chance"));
+                return record;
+            }
+        };
+        if status == Status::Failed {
+            record.totals = Figures::default();
+        }
+        RunRecord { status, error: Some(error(kind, exit)), ..record }
     }
 
     /// Whether what is due at `number` is so at the one of now.
@@ -143,6 +189,22 @@ impl World {
     pub fn fated(self, fate: Fate) -> Self {
         self.with(|state| state.fate = fate);
         self
+    }
+
+    /// The same world, in which so much goes wrong by chance from now on.
+    pub fn by_chance(self, seed: u64, most: u32) -> Self {
+        self.with(|state| state.chance = Some((Chance::new(seed), most)));
+        self
+    }
+
+    /// The experiment is told to stop after so many more steps.
+    pub fn stop_after(&self, steps: u32) {
+        self.with(|state| state.cut_at = Some(state.steps + 1 + steps));
+    }
+
+    /// Runs of campaigns of which was said that they are kept.
+    pub fn kept(&self) -> Vec<StoredRun> {
+        self.with(|state| state.kept.clone())
     }
 
     /// A host boots, and nobody is told.
@@ -220,7 +282,7 @@ impl World {
                         if error.exit_code == 4 { Status::Invalid } else { Status::Failed };
                     RunRecord { status, error: Some(error.clone()), ..record }
                 }
-                _ => record,
+                _ => state.spoiled(record),
             }
         });
         if self.with(|state| state.stop.seen()) {
@@ -311,8 +373,11 @@ impl Watcher for World {
             campaign::Event::Began { .. } => "began".to_owned(),
             campaign::Event::Happened(_) => return,
             campaign::Event::Running { .. } => "running".to_owned(),
-            campaign::Event::Ran { .. } => {
-                self.with(State::crash);
+            campaign::Event::Ran { run, .. } => {
+                self.with(|state| {
+                    state.crash();
+                    state.kept.push((*run).clone());
+                });
                 "ran".to_owned()
             }
             campaign::Event::Restored { host, left } => format!("restored {host} {left:?}"),
@@ -331,6 +396,36 @@ struct Agent {
     world: World,
     name: String,
     boots: u32,
+    /// Nothing comes through to it any more.
+    lost: bool,
+}
+
+impl Agent {
+    /// By chance its host boots, its helper is killed, or its connection is lost: then what it had set is put back.
+    fn fails(&mut self, request: &Ask) -> Result<(), ErrorRecord> {
+        // That a host does not boot when it is asked to is for its owner to mend.
+        if matches!(request, Ask::Reboot { .. }) {
+            return Ok(());
+        }
+        let helps = matches!(request, Ask::Apply { .. } | Ask::Command(_));
+        let (name, lost) = (&self.name, &mut self.lost);
+        self.world.with(|state| {
+            match state.fault(40, 3) {
+                None if !*lost => return Ok(()),
+                None => {}
+                Some(0) if name != "local" => state.boot(name),
+                Some(1) if helps => {
+                    state.machines.entry(name.clone()).or_default().set.clear();
+                    return Err(error("helper_lost", 3));
+                }
+                Some(_) => {
+                    state.machines.entry(name.clone()).or_default().set.clear();
+                    *lost = true;
+                }
+            }
+            Err(error("gone", 3))
+        })
+    }
 }
 
 impl Hosts for World {
@@ -343,18 +438,24 @@ impl Hosts for World {
     ) -> Result<(Box<dyn HostAgent>, Restoration), ErrorRecord> {
         self.step();
         let boots = self.with(|state| {
+            if let Some(fault) = state.fault(10, 3) {
+                let kinds = ["refused", "timed_out", "not_linerate"];
+                return Err(error(kinds[fault as usize], 3));
+            }
             let machine = state.machines.entry(host.name.clone()).or_default();
             machine.away = machine.away.saturating_sub(1);
             if machine.away > 0 { Err(error("refused", 3)) } else { Ok(machine.boots) }
         })?;
-        let agent = Agent { world: self.clone(), name: host.name.clone(), boots };
+        let agent = Agent { world: self.clone(), name: host.name.clone(), boots, lost: false };
         Ok((Box::new(agent), Restoration::default()))
     }
 
     fn listens(&mut self, name: &str, port: u16, _stop: &Stop) -> Result<(), ErrorRecord> {
         self.step();
-        self.with(|state| state.looked_at.push((name.to_owned(), port)));
-        Ok(())
+        self.with(|state| {
+            state.looked_at.push((name.to_owned(), port));
+            state.fault(3, 1).map_or(Ok(()), |_| Err(error("refused", 3)))
+        })
     }
 }
 
@@ -365,6 +466,7 @@ impl HostAgent for Agent {
 
     fn ask(&mut self, request: Ask) -> Result<Reply, ErrorRecord> {
         self.world.step();
+        self.fails(&request)?;
         if let Ask::Test(test) = &request {
             return Ok(Reply::Record(Box::new(self.world.test(&test.plan))));
         }
@@ -438,12 +540,16 @@ impl HostAgent for Agent {
                     Reply::Done
                 }
                 Ask::Command(command) => {
-                    let all = state.fate.prints.as_deref().unwrap_or("rate 12.5\n");
+                    let fault = state.fault(4, 3);
+                    let all = match fault {
+                        Some(0) => "no figure\n",
+                        _ => state.fate.prints.as_deref().unwrap_or("rate 12.5\n"),
+                    };
                     let kept = all.len().min(command.keep_bytes as usize);
                     Reply::Command(CommandOutcome {
-                        code: Some(0),
+                        code: Some(i32::from(fault == Some(1))),
                         signal: None,
-                        timed_out: false,
+                        timed_out: fault == Some(2),
                         out: all[..kept].to_owned(),
                         err: String::new(),
                         truncated: kept < all.len(),
