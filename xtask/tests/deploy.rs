@@ -1,4 +1,4 @@
-//! What brings servers to many hosts: each file passes its own program's checks, and names options that there are.
+//! What brings servers and agents to many hosts: each file passes its own program's checks, and names options that there are.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn the_role_and_the_manifests_pass_their_programs_checks() {
     lint.args(["--offline", "--profile", "production", "site.yml"]);
     checked(test, lint.current_dir(deploy("ansible")), "Debian's package ansible-lint");
     let mut validate = Command::new("kubernetes-validate");
-    let manifests = ["namespace.yaml", "servers.yaml", "run.yaml"];
+    let manifests = ["namespace.yaml", "servers.yaml", "run.yaml", "agents.yaml", "enrol.yaml"];
     validate.arg("--strict").args(manifests).current_dir(deploy("kubernetes"));
     checked(test, &mut validate, "PyPI's package kubernetes-validate");
 }
@@ -48,8 +48,11 @@ fn they_name_options_that_there_are() {
     for (file, verb) in [
         ("kubernetes/servers.yaml", "serve"),
         ("kubernetes/run.yaml", "tcp"),
+        ("kubernetes/agents.yaml", "agent"),
+        ("kubernetes/enrol.yaml", "agent"),
         ("ansible/roles/linerate/templates/default.j2", "serve"),
         ("ansible/roles/linerate/templates/unit.conf.j2", "serve"),
+        ("ansible/roles/linerate_agent/tasks/main.yml", "agent"),
     ] {
         let Ok(help) = Command::new(&program).args([verb, "--help"]).output() else {
             return skip(test, "the program is not built; cargo test --workspace does");
@@ -70,4 +73,14 @@ fn they_name_options_that_there_are() {
             );
         }
     }
+}
+
+#[test]
+fn the_unit_of_an_agent_reads_the_options_that_its_role_writes() {
+    let read = |file| std::fs::read_to_string(deploy(file)).expect("a file");
+    let unit = read("systemd/linerate-agent.service");
+    let tasks = read("ansible/roles/linerate_agent/tasks/main.yml");
+    let file = "/etc/default/linerate-agent\n";
+    assert!(unit.contains(&format!("\nEnvironmentFile=-{file}")), "{unit}");
+    assert!(tasks.contains(&format!(" dest: {file}")), "{tasks}");
 }

@@ -215,9 +215,9 @@ fn what_a_fleet_would_ignore_is_refused() {
     }
 }
 
-/// Of what comes from these of the four hosts, each hundredth datagram is lost on its way into this one. Hellos are
+/// Of what comes from these of a lab's hosts, each hundredth datagram is lost on its way into this one. Hellos are
 /// 64 bytes long, data more.
-fn lose(lab: &Lab, into: &str, from: &[u8]) {
+pub(super) fn lose(lab: &Lab, into: &str, from: &[u8]) {
     let from: Vec<String> = from.iter().map(|host| format!("10.77.1.{host}")).collect();
     let from = from.join(", ");
     let rules = format!(
@@ -236,7 +236,7 @@ table inet lossy {{
 /// Four hosts in namespaces, measured each way four times with a datagram in a hundred lost where `lossy` says.
 /// Returns what is kept of it, as JSON and as text.
 fn of_four(name: &str, lossy: impl Fn(&Lab)) -> (Value, String) {
-    let (lab, folder) = (Lab::four(), scratch(name));
+    let (lab, folder) = (Lab::hosts(4), scratch(name));
     lossy(&lab);
     let (key, file) = (path(&folder, "key"), path(&folder, "fleet.db"));
     let _servers = ["h1", "h2", "h3", "h4"].map(|space| {

@@ -206,9 +206,9 @@ fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
         // The stall lasts beyond the end of the test, which has begun now, also where it begins a second late, and is too
         // short for a server that is lost.
         server.carries(10_000);
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(Duration::from_millis(1_700));
         server.signal(Signal::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(1_800));
+        std::thread::sleep(Duration::from_millis(1_400));
         server.signal(Signal::SIGCONT);
         let record = client.end().complete();
         let rr = &record["totals"]["rr"];

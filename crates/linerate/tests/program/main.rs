@@ -5,6 +5,8 @@
 #[cfg(feature = "nats")]
 mod agents;
 #[cfg(feature = "nats")]
+mod agents_mesh;
+#[cfg(feature = "nats")]
 mod agents_nat;
 #[cfg(feature = "nats")]
 mod agents_operator;

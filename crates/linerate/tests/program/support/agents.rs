@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Place, Ran, alone, certificate, linerate, run, wait_for};
+use super::{Lab, PORT, Place, Ran, alone, certificate, command, linerate, run, wait_for};
 
 pub const ANYTHING: &str = "tests = [\"udp\", \"tcp\", \"rr\"]\npeers = [\"*\"]\nmax_duration = \"1m\"\nmax_rate = \"max\"\n";
 
@@ -205,6 +205,112 @@ impl Drop for Fleet {
     fn drop(&mut self) {
         self.agents.clear();
         self.nats.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A broker with agents in the namespaces of a lab; all of it ends with this.
+pub struct World {
+    running: Vec<Child>,
+    folder: PathBuf,
+    pub lab: Lab,
+    /// Where the broker is, and whoever asks it.
+    space: &'static str,
+    _alone: Place,
+}
+
+impl World {
+    /// With a broker at this address of a namespace, and no agent. Nothing where there is no nats-server, or no namespace
+    /// can be made.
+    pub fn new(
+        test: &str,
+        lab: fn() -> Lab,
+        (space, address): (&'static str, &str),
+    ) -> Option<Self> {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = program(test, target)?;
+        let alone = alone();
+        if !Lab::possible(test) {
+            return None;
+        }
+        let folder = target.join(format!("agents-{test}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut this = Self { running: Vec::new(), folder, lab: lab(), space, _alone: alone };
+        let [own, key, ca] = certificate(&this.folder, address);
+        let tls = ["--cert", &own, "--cert-key", &key, "--ca", &ca];
+        let listen = format!("{address}:4222");
+        let init = ["fleet", "init", &this.path("fleet"), "--listen", &listen];
+        let made = linerate(None, &[&init[..], &tls].concat());
+        assert_eq!(made.code, 0, "{}", made.err);
+        let mut broker = Command::new("ip");
+        broker.args(["netns", "exec", &this.space()]).arg(program);
+        this.spawn(broker.args(["--config", &this.path("fleet/broker.conf")]));
+        assert!(wait_for(LONG, || this.hosts().is_some()), "no broker");
+        Some(this)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// The name of the broker's namespace.
+    pub fn space(&self) -> String {
+        self.lab.space(self.space)
+    }
+
+    fn spawn(&mut self, command: &mut Command) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.running.push(command.spawn().expect("it starts"));
+    }
+
+    /// A namespace becomes the agent of its name, with tests at [`PORT`] of this address, and works. Everything is allowed.
+    pub fn agent(&mut self, name: &str, address: &str) {
+        let space = self.lab.space(name);
+        let mut inviting = command(Some(&self.space()));
+        inviting.args(["fleet", "enrol", &self.path("fleet"), name]).stdout(Stdio::piped());
+        let mut inviting = inviting.stderr(Stdio::null()).spawn().expect("it starts");
+        let mut token = String::new();
+        let mut out = BufReader::new(inviting.stdout.take().expect("piped"));
+        out.read_line(&mut token).expect("a token");
+        std::fs::write(self.path("token"), &token).expect("a file");
+        let words = ["agent", "--enrol", &self.path("token"), "--ca", &self.path("ca.pem")];
+        let state = ["--state-dir", &self.path(name)];
+        let enrolled = linerate(Some(&space), &[&words[..], &state].concat());
+        assert_eq!(enrolled.code, 0, "{}", enrolled.err);
+        assert!(inviting.wait().expect("it ends").success());
+        std::fs::write(self.path("policy"), ANYTHING).expect("a file");
+        let (policy, port) = (self.path("policy"), PORT.to_string());
+        let policy = ["--policy", &policy, "--address", address, "--port", &port];
+        self.spawn(command(Some(&space)).arg("agent").args(state).args(policy));
+    }
+
+    /// What `fleet hosts` says, once the broker is there.
+    fn hosts(&self) -> Option<Value> {
+        let words = ["fleet", "hosts", &self.path("fleet"), "--json"];
+        let ran = linerate(Some(&self.space()), &words);
+        (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("JSON"))
+    }
+
+    /// What it says once so many agents have spoken.
+    pub fn spoken(&self, count: usize) -> Value {
+        let mut shown = Value::Null;
+        let there = wait_for(LONG, || {
+            shown = self.hosts().unwrap_or_default();
+            let agents = shown["agents"].as_array().cloned().unwrap_or_default();
+            agents.iter().filter(|agent| agent["said"].is_object()).count() == count
+        });
+        assert!(there, "{shown}");
+        shown
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -118,9 +118,10 @@ impl Lab {
         Self::bridged(&["r", "server", "attacker", "victim"])
     }
 
-    /// `h1` 10.77.1.1 to `h4` 10.77.1.4 on one bridge in `r`, which is 10.77.1.254.
-    pub fn four() -> Self {
-        let lab = Self::bridged(&["r", "h1", "h2", "h3", "h4"]);
+    /// `h1` 10.77.1.1, `h2` 10.77.1.2 and so on, eight at most, on one bridge in `r`, which is 10.77.1.254.
+    pub fn hosts(count: usize) -> Self {
+        let spaces = ["r", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8"];
+        let lab = Self::bridged(&spaces[..=count]);
         lab.run("r", "ip addr add 10.77.1.254/24 dev br0");
         lab
     }

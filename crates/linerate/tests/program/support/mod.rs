@@ -322,15 +322,6 @@ impl Server {
         Self::run(command(space), port, args)
     }
 
-    /// The same, with one arena for all threads to take memory from: what the allocator keeps for later does
-    /// not depend on which threads met, so that memory can be compared.
-    pub fn of_one_arena(space: Option<&str>, port: u16) -> Self {
-        let mut command = command(space);
-        command.env("MALLOC_ARENA_MAX", "1");
-        // More than one address' share is wanted at once.
-        Self::run(command, port, &["--max-tests-per-address", "64"])
-    }
-
     /// The same by a command that becomes the program.
     pub fn of(command: Command, args: &[&str]) -> Self {
         Self::run(command, 0, args)
