@@ -168,7 +168,7 @@ pub(super) fn receive(context: &Context, socket: &TcpStream) -> RecvReport {
         context.recv_tick(row);
     }
     RecvReport {
-        engine: if tcp.discard { "discard" } else { "read" }.to_owned(),
+        engine: reader.name().to_owned(),
         receive_buffer: sys::receive_buffer(socket),
         error,
         ..flow.finish(&around)

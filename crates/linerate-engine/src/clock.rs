@@ -1,11 +1,6 @@
 //! The clocks of this host, and the rest of what a data thread asks of it.
 
-use std::io;
-use std::time::Duration;
-
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use nix::unistd::Pid;
+pub use crate::system::{pin_to, sleep_until, wake_precisely};
 
 /// Read several times for each batch, so nothing but the vDSO is called.
 #[inline]
@@ -13,7 +8,7 @@ fn nanos(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a live timespec, which the call fills in.
     let failed = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    // Fails only for clocks that do not exist; these do on every Linux.
+    // Fails only for clocks that do not exist; these do on every system.
     debug_assert_eq!(failed, 0);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
@@ -25,9 +20,9 @@ pub fn monotonic_ns() -> u64 {
     nanos(libc::CLOCK_MONOTONIC)
 }
 
-/// `CLOCK_BOOTTIME` in nanoseconds: the monotonic clock and the time in which the machine was suspended.
+/// `CLOCK_BOOTTIME` in nanoseconds: the monotonic clock and, where the system counts it, the time in which the machine was suspended.
 pub fn boottime_ns() -> u64 {
-    nanos(libc::CLOCK_BOOTTIME)
+    nanos(crate::system::CLOCK_BOOTTIME)
 }
 
 /// `CLOCK_REALTIME` in nanoseconds: only to place the kernel's time stamps, which are of this clock.
@@ -174,28 +169,6 @@ pub fn process_cpu_ns() -> (u64, u64) {
         seconds * 1_000_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0) * 1_000
     };
     (ns(usage.user_time()), ns(usage.system_time()))
-}
-
-/// Sleeps until `monotonic_ns()` reaches `at_ns`; returns early on a signal.
-pub fn sleep_until(at_ns: u64) {
-    let until = Duration::from_nanos(at_ns).into();
-    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &until);
-}
-
-/// Binds the calling thread to one core.
-///
-/// # Errors
-/// `EINVAL` when there is no such core or the process may not use it.
-pub fn pin_to(core: u32) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(core as usize)?;
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
-}
-
-/// Lets the kernel wake the calling thread without the 50 us of slack that it may add to save
-/// power (`PR_SET_TIMERSLACK`, prctl(2)).
-pub fn wake_precisely() {
-    let _ = nix::sys::prctl::set_timerslack(1);
 }
 
 #[cfg(test)]

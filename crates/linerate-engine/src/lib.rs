@@ -40,3 +40,4 @@ pub mod datagram;
 pub mod process;
 pub mod stream;
 pub mod sys;
+mod system;

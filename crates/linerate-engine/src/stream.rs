@@ -2,10 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::OwnedFd;
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use crate::system::{DROPS_UNREAD, drop_bytes, memory_file, send_file};
 
 /// Writes blocks of the same bytes.
 #[derive(Debug)]
@@ -38,10 +37,7 @@ impl BlockWriter {
         if !zerocopy {
             return Ok(Self::Copy(block));
         }
-        let file = memfd_create(c"linerate", MFdFlags::MFD_CLOEXEC)?;
-        let mut writer = std::fs::File::from(file);
-        writer.write_all(&block)?;
-        Ok(Self::Sendfile { file: writer.into(), bytes: block.len() })
+        Ok(Self::Sendfile { file: memory_file(&block)?, bytes: block.len() })
     }
 
     /// Blocks that are sent whole, and may differ: see [`Self::fresh`].
@@ -77,11 +73,7 @@ impl BlockWriter {
                 }
                 Ok(taken)
             }
-            Self::Sendfile { file, bytes } => {
-                let mut offset = 0;
-                let count = (*bytes).min(most);
-                Ok(nix::sys::sendfile::sendfile(socket, file.as_fd(), Some(&mut offset), count)?)
-            }
+            Self::Sendfile { file, bytes } => send_file(socket, file, (*bytes).min(most)),
         }
     }
 }
@@ -99,9 +91,17 @@ pub enum BlockReader {
 }
 
 impl BlockReader {
-    /// Reads up to `bytes` a call.
+    /// Reads up to `bytes` a call; discards them where asked to and the system can.
     pub fn new(bytes: usize, discard: bool) -> Self {
-        if discard { Self::Discard { bytes } } else { Self::Copy(vec![0; bytes]) }
+        if discard && DROPS_UNREAD { Self::Discard { bytes } } else { Self::Copy(vec![0; bytes]) }
+    }
+
+    /// As in every record.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Copy(_) => "read",
+            Self::Discard { .. } => "discard",
+        }
     }
 
     /// What the last call read, `bytes` of it; nothing of what was dropped.
@@ -129,14 +129,6 @@ pub fn drop_unread(socket: &TcpStream) -> usize {
     /// More than the kernel keeps of one connection.
     const MOST: usize = 1 << 30;
     drop_bytes(socket, MOST, libc::MSG_DONTWAIT).unwrap_or(0)
-}
-
-fn drop_bytes(socket: &TcpStream, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: the descriptor is open for the borrow's life. With MSG_TRUNC on a TCP socket the kernel does
-    // not write to the buffer, so null is allowed (tcp(7), net/ipv4/tcp.c tcp_recvmsg_locked).
-    let n =
-        unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), bytes, libc::MSG_TRUNC | flags) };
-    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
 }
 
 #[cfg(test)]

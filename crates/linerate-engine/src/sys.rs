@@ -3,50 +3,23 @@
 mod tcp;
 
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use libc::{c_int, c_void, socklen_t};
+use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
-pub use tcp::{
-    TcpOptions, TcpPeer, congestion, pace, set_pacing_rate, set_tcp, tcp_peer, tcp_sample,
-    tcp_silence,
+pub use crate::system::{
+    TcpPeer, congestion, dont_fragment, limit_silence, path_mtu, set_pacing_rate, tcp_peer,
+    tcp_sample,
 };
-
-fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn set_int(fd: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    let value: *const c_int = &raw const value;
-    let length = size_of::<c_int>() as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; `value` points to one c_int that lives
-    // across the call and `length` is its size. The kernel only reads it.
-    check(unsafe {
-        libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, value.cast::<c_void>(), length)
-    })
-    .map(drop)
-}
-
-fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
-    let mut value: c_int = 0;
-    let mut length = size_of::<c_int>() as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // bytes to `value`, which is that large, and the new length to `length`.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_fd().as_raw_fd(),
-            level,
-            name,
-            (&raw mut value).cast::<c_void>(),
-            &raw mut length,
-        )
-    })?;
-    Ok(value)
-}
+pub(crate) use crate::system::{
+    describe_messages, merge_on_receive, receive_queue, report_errors, segment_on_send,
+    set_buffers, socket_drops, take_errors, without_checksum,
+};
+use crate::system::{get_int, ppoll, set_int};
+pub use tcp::{TcpOptions, pace, set_tcp, tcp_silence};
 
 /// A UDP socket bound to `local` that other sockets of this user may share the port with.
 ///
@@ -64,30 +37,6 @@ pub fn udp_socket(local: SocketAddr) -> io::Result<Socket> {
     }
     socket.bind(&local.into())?;
     Ok(socket)
-}
-
-/// Asks for a socket buffer and reads back what the kernel granted, which is twice the asked (it
-/// counts its own overhead) or less. Where the process may (`CAP_NET_ADMIN`), the
-/// size goes beyond `net.core.?mem_max`, up to `most_forced` bytes if that is given.
-pub(crate) fn set_buffers(
-    socket: &impl AsFd,
-    send: Option<u32>,
-    receive: Option<u32>,
-    most_forced: Option<u32>,
-) {
-    let asked = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX / 2);
-    for (value, plain, forced) in [
-        (send, libc::SO_SNDBUF, libc::SO_SNDBUFFORCE),
-        (receive, libc::SO_RCVBUF, libc::SO_RCVBUFFORCE),
-    ] {
-        let Some(value) = value.map(asked) else { continue };
-        let _ = set_int(socket, libc::SOL_SOCKET, plain, value);
-        let granted = get_int(socket, libc::SOL_SOCKET, plain).unwrap_or(0);
-        let most = most_forced.map_or(value, |most| asked(most).min(value));
-        if granted / 2 < most {
-            let _ = set_int(socket, libc::SOL_SOCKET, forced, most);
-        }
-    }
 }
 
 /// The receive buffer in bytes that a socket of this process gets where `asked` bytes are asked for, forced up to
@@ -111,101 +60,6 @@ pub fn receive_buffer(socket: &impl AsFd) -> u64 {
     get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF).map_or(0, |v| u64::try_from(v).unwrap_or(0))
 }
 
-/// Sends UDP over IPv4 without checksum (`SO_NO_CHECK`, socket(7)).
-///
-/// # Errors
-/// Those of setsockopt(2).
-pub(crate) fn without_checksum(socket: &impl AsFd) -> io::Result<()> {
-    set_int(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
-}
-
-/// Makes send calls report drops in this host's own queueing disciplines (`ENOBUFS`), which the
-/// kernel hides from UDP senders otherwise (net/ipv4/udp.c, `udp_send_skb`), and of ICMP errors.
-pub(crate) fn report_errors(socket: &impl AsFd, v6: bool) {
-    let _ = if v6 {
-        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
-    } else {
-        set_int(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
-    };
-}
-
-/// Takes what waits in the error queue of such a socket, or it would fail the next call too; says whether
-/// anything did.
-pub(crate) fn take_errors(socket: &socket2::Socket) -> bool {
-    let mut scratch = [std::mem::MaybeUninit::<u8>::uninit(); 64];
-    let mut any = false;
-    while socket.recv_with_flags(&mut scratch, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok() {
-        any = true;
-    }
-    any
-}
-
-/// The drop counter (`SO_RXQ_OVFL`), where the system has it, and time stamps (`SO_TIMESTAMPNS`) with
-/// every message.
-///
-/// # Errors
-/// Those of setsockopt(2) for the time stamps.
-pub(crate) fn describe_messages(socket: &impl AsFd) -> io::Result<()> {
-    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
-    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
-}
-
-/// Lets the kernel deliver several datagrams of one size as one message (`UDP_GRO`, udp(7)).
-///
-/// # Errors
-/// `ENOPROTOOPT` on kernels before 5.0.
-pub(crate) fn merge_on_receive(socket: &impl AsFd) -> io::Result<()> {
-    set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
-}
-
-/// Bytes of each datagram the kernel cuts from a buffer (`UDP_SEGMENT`, udp(7)); 0 switches it off.
-///
-/// # Errors
-/// `ENOPROTOOPT` on kernels before 4.18; `EINVAL`.
-pub(crate) fn segment_on_send(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
-    set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, c_int::from(bytes))
-}
-
-/// Messages that the socket has dropped for lack of room since it was made (`SO_MEMINFO`,
-/// `SK_MEMINFO_DROPS`).
-pub(crate) fn socket_drops(socket: &impl AsFd) -> Option<u32> {
-    // include/uapi/linux/sock_diag.h: the last of nine.
-    memory_info(socket).map(|info| info[8])
-}
-
-/// Bytes that wait in a socket to be read, with the kernel's own for each message (`SO_MEMINFO`,
-/// `SK_MEMINFO_RMEM_ALLOC`).
-pub(crate) fn receive_queue(socket: &impl AsFd) -> Option<u32> {
-    memory_info(socket).map(|info| info[0])
-}
-
-fn memory_info(socket: &impl AsFd) -> Option<[u32; 9]> {
-    let mut info = [0u32; 9];
-    let mut length = size_of_val(&info) as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // bytes to `info`, which is that large, and how many to `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            info.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    (check(result).is_ok() && length as usize == size_of_val(&info)).then_some(info)
-}
-
-/// Path MTU of a connected socket as the kernel knows it now (`IP_MTU`, `IPV6_MTU`).
-pub fn path_mtu(socket: &impl AsFd, v6: bool) -> Option<u32> {
-    let value = if v6 {
-        get_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)
-    } else {
-        get_int(socket, libc::IPPROTO_IP, libc::IP_MTU)
-    };
-    value.ok().and_then(|mtu| u32::try_from(mtu).ok())
-}
-
 /// Sets the differentiated services code point.
 ///
 /// # Errors
@@ -227,14 +81,6 @@ pub fn set_tos(socket: &impl AsFd, v6: bool, byte: u8) -> io::Result<()> {
     }
 }
 
-/// Sends no datagram in fragments, however small the path's MTU (`IP_PMTUDISC_DO`, ip(7)).
-///
-/// # Errors
-/// Those of setsockopt(2).
-pub fn dont_fragment(socket: &impl AsFd) -> io::Result<()> {
-    set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
-}
-
 /// An address without IPv4 dressed up as IPv6 (`::ffff:192.0.2.1`), as a dual-stack listener sees it.
 pub fn plain(address: SocketAddr) -> SocketAddr {
     match address.ip() {
@@ -254,7 +100,7 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, until_ns: Option<u64>, now
     let left = left.saturating_sub(20_000);
     let timeout = Duration::from_nanos(left).into();
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
-    matches!(nix::poll::ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
+    matches!(ppoll(&mut fds, Some(timeout), None), Ok(n) if n > 0)
 }
 
 /// A listening TCP socket; an IPv6 address takes IPv4 too if it is `dual`, which has a meaning for the

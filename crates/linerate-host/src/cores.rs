@@ -1,8 +1,5 @@
 //! Cores: which this process may use, and which are near an interface.
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
-
 use crate::roots::Roots;
 use crate::settings::files::numbered;
 use crate::text::cpulist;
@@ -49,7 +46,9 @@ pub fn congestion_controls() -> Vec<String> {
 /// The cores that the calling thread may run on, ascending: what its affinity mask, `taskset` and
 /// the cgroup's cpuset leave. Empty if that cannot be known.
 pub fn allowed_cores() -> Vec<u32> {
-    if let Ok(set) = sched_getaffinity(Pid::from_raw(0)) {
+    #[cfg(not(target_os = "macos"))]
+    if let Ok(set) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
+        use nix::sched::CpuSet;
         return (0..CpuSet::count())
             .filter(|core| set.is_set(*core).unwrap_or(false))
             .filter_map(|core| u32::try_from(core).ok())

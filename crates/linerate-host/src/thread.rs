@@ -4,8 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use linerate_model::sample::ThreadUse;
-use nix::sched::sched_getcpu;
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
@@ -18,14 +16,36 @@ thread_local! {
 /// microseconds.
 pub fn usage() -> ThreadUse {
     let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok();
-    let sleeps = getrusage(UsageWho::RUSAGE_THREAD).ok();
     ThreadUse {
         cpu_ns: cpu.and_then(|time| u64::try_from(time.num_nanoseconds()).ok()),
         ready_ns: ready_ns(),
-        sleeps: sleeps.and_then(|usage| u64::try_from(usage.voluntary_context_switches()).ok()),
-        core: sched_getcpu().ok().and_then(|core| u32::try_from(core).ok()),
+        sleeps: sleeps(),
+        core: core(),
         others_ns: 0,
     }
+}
+
+#[cfg(not(target_os = "macos"))]
+fn sleeps() -> Option<u64> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+    u64::try_from(usage.voluntary_context_switches()).ok()
+}
+
+#[cfg(not(target_os = "macos"))]
+fn core() -> Option<u32> {
+    nix::sched::sched_getcpu().ok().and_then(|core| u32::try_from(core).ok())
+}
+
+/// Not known there, as the core is not.
+#[cfg(target_os = "macos")]
+fn sleeps() -> Option<u64> {
+    None
+}
+
+#[cfg(target_os = "macos")]
+fn core() -> Option<u32> {
+    None
 }
 
 fn ready_ns() -> Option<u64> {

@@ -50,7 +50,19 @@ pub fn is_free(bind: Option<IpAddr>, port: u16) -> std::io::Result<()> {
     TcpListener::bind(at).map(drop)
 }
 
+/// daemon(3) without a change of the folder.
+#[cfg(not(target_os = "macos"))]
+pub fn daemon(keeps_outputs: bool) -> nix::Result<()> {
+    nix::unistd::daemon(true, keeps_outputs)
+}
+
+/// Refused: macOS deprecates the call for its own services.
+#[cfg(target_os = "macos")]
+pub fn daemon(_keeps_outputs: bool) -> nix::Result<()> {
+    Err(nix::errno::Errno::ENOSYS)
+}
+
 /// Goes on without a screen; before any thread exists. The folder stays, so that relative names keep their meaning.
 pub fn to_background() -> Result<(), String> {
-    nix::unistd::daemon(true, false).map_err(|e| format!("cannot become a daemon: {}", e.desc()))
+    daemon(false).map_err(|e| format!("cannot become a daemon: {}", e.desc()))
 }

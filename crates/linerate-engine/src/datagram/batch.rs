@@ -10,10 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-use libc::{c_uint, c_void, iovec, mmsghdr, sockaddr_in6};
+use libc::{c_uint, c_void, iovec, sockaddr_in6};
 use socket2::Socket;
 
 use super::{Arrivals, Slot};
+use crate::system::{self, mmsghdr};
 
 /// Most messages in one `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_MESSAGES: usize = 64;
@@ -70,7 +71,7 @@ impl SendArrays {
         // moves in between. The kernel reads the bytes (the cast to mutable is only the C type's)
         // and writes `msg_len` of each header. Names and control are null with length 0.
         let sent = unsafe {
-            libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as c_uint, 0)
+            system::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as _, 0)
         };
         if sent < 0 {
             return Err(io::Error::last_os_error());
@@ -153,6 +154,8 @@ impl RecvArrays {
     /// Of the next `queued` messages those that another than `peer` sent, before the socket was connected, are left out.
     pub(super) fn only_from(mut self, peer: SocketAddr, queued: usize) -> Self {
         let nobody = sockaddr_in6 {
+            #[cfg(not(target_os = "linux"))]
+            sin6_len: 0,
             sin6_family: 0,
             sin6_port: 0,
             sin6_flowinfo: 0,
@@ -221,18 +224,18 @@ impl RecvArrays {
             header.msg_hdr.msg_namelen = size_of::<sockaddr_in6>() as _;
         }
         // With MSG_TRUNC the length of a message is its own, whatever was copied of it (recv(2)).
-        let flags = libc::MSG_WAITFORONE | if self.contents { 0 } else { libc::MSG_TRUNC };
+        let flags = system::MSG_WAITFORONE | if self.contents { 0 } else { libc::MSG_TRUNC };
         // SAFETY: the descriptor is open for the borrow's life. Each header points to one iovec and
         // one control buffer in vectors of `self` that are never resized after `new`, to no name or to its own of
         // `names`, which stays for as long, and each iovec to its own `stride` bytes of `buffer`, or to none of them;
         // moving `self` does not move what vectors point to. Lengths are those of the buffers. A null time-out is
         // allowed.
         let received = unsafe {
-            libc::recvmmsg(
+            system::recvmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                count as c_uint,
-                // Of another sign with musl.
+                // Of other widths and signs with musl and on other systems.
+                count as _,
                 flags as _,
                 ptr::null_mut(),
             )
@@ -286,18 +289,18 @@ fn read_control(header: &mmsghdr, offset: usize, stride: usize) -> Slot {
             length >= unsafe { libc::CMSG_LEN(bytes as c_uint) } as usize
         };
         match (level, kind) {
-            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
+            (libc::SOL_SOCKET, system::SCM_STAMP) if holds(size_of::<libc::timespec>()) => {
                 // SAFETY: the length says that a timespec is there; the read needs no alignment.
                 let time = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
                 let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
                 slot.stamp_ns = Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest));
             }
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if holds(size_of::<u32>()) => {
+            (libc::SOL_SOCKET, system::SCM_DROPS) if holds(size_of::<u32>()) => {
                 // SAFETY: the length says that a u32 is there; the read needs no alignment.
                 slot.drops = Some(unsafe { data.cast::<u32>().read_unaligned() });
             }
-            (libc::IPPROTO_UDP, libc::UDP_GRO) if holds(size_of::<libc::c_int>()) => {
+            (libc::IPPROTO_UDP, system::SCM_SEGMENT) if holds(size_of::<libc::c_int>()) => {
                 // SAFETY: the length says that an int is there; the read needs no alignment.
                 let segment = unsafe { data.cast::<libc::c_int>().read_unaligned() };
                 slot.segment = usize::try_from(segment).ok().filter(|s| *s > 0);

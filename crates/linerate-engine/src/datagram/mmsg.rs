@@ -6,7 +6,7 @@ use socket2::Socket;
 
 use super::batch::{MAX_MESSAGES, SendArrays};
 use super::socket::SocketCalls;
-use super::{SendBatch, Taken};
+use super::{Duty, SendBatch, Taken};
 
 /// `sendmmsg` and `recvmmsg`, one message a datagram.
 #[derive(Debug, Default)]
@@ -16,6 +16,10 @@ pub(super) struct Mmsg {
 
 impl SocketCalls for Mmsg {
     const NAME: &'static str = "mmsg";
+
+    fn prepare(&self, _socket: &Socket, _duty: Duty) -> io::Result<()> {
+        crate::system::has_batches()
+    }
 
     fn max_batch(&self) -> usize {
         MAX_MESSAGES

@@ -262,6 +262,7 @@ pub fn is_of_earlier(error: &io::Error) -> bool {
         libc::ENETUNREACH,
         libc::EHOSTUNREACH,
         libc::EHOSTDOWN,
+        #[cfg(target_os = "linux")]
         libc::ENONET,
         libc::ENOPROTOOPT,
         libc::EOPNOTSUPP,

@@ -13,6 +13,7 @@ use super::{
     Stamps, Taken,
 };
 use crate::sys;
+use crate::system::DROPS_UNREAD;
 
 /// The system calls in which engines over sockets differ.
 pub(super) trait SocketCalls: Default {
@@ -90,11 +91,12 @@ impl<S: SocketCalls + 'static> Engine for Sockets<S> {
             Duty::Send | Duty::Both => (config.datagram + BEYOND, 1),
         };
         let merges = config.duty == Duty::Receive && S::MERGED > 1;
-        let contents = config.contents || config.duty != Duty::Receive;
+        let contents = config.contents || config.duty != Duty::Receive || !DROPS_UNREAD;
         // What came before the socket was connected may be anybody's; from then on the kernel leaves others out.
-        let queued = sys::receive_queue(&*socket).unwrap_or(0).div_ceil(LEAST_CHARGED);
-        let arrays = RecvArrays::new(room, messages, contents);
-        let arrays = arrays.only_from(context.remote, queued as usize);
+        // Where nobody says how many these are, all are looked at.
+        let queued = sys::receive_queue(&*socket)
+            .map_or(usize::MAX, |bytes| bytes.div_ceil(LEAST_CHARGED) as usize);
+        let arrays = RecvArrays::new(room, messages, contents).only_from(context.remote, queued);
         let one_by_one = messages == 1 && !config.stamps;
         Ok(Box::new(SocketPort { socket, is_v6, stamps, merges, one_by_one, arrays, calls }))
     }

@@ -16,6 +16,8 @@ pub(crate) mod devlink;
 pub(crate) mod disciplines;
 pub(crate) mod ethtool;
 pub(crate) mod link;
+#[cfg(not(target_os = "linux"))]
+mod netlink_sys;
 pub(crate) mod nftables;
 pub(crate) mod parameters;
 pub(crate) mod qdisc;

@@ -4,12 +4,21 @@
 //! long a test lasts; names are looked up when all is over. What is lost on the way is counted.
 
 mod addresses;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 mod rings;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+)))]
 #[path = "no_rings.rs"]
 mod rings;
+// Nobody asks them there.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod symbols;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 mod tasks;
 
 use std::collections::{BTreeMap, HashMap};

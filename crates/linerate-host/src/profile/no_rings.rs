@@ -1,4 +1,4 @@
-//! Of architectures for which perf_event_open(2) has no bindings here.
+//! Of systems without perf_event_open(2), and architectures for which it has no bindings here.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +12,7 @@ pub(super) struct Rings(Infallible);
 
 impl Rings {
     pub fn open(_: Scope, _: Event) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "not on this architecture"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "not on this system or architecture"))
     }
     pub fn enable(&mut self) -> io::Result<()> {
         match self.0 {}

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use linerate_model::undo::Device;
@@ -23,7 +22,7 @@ impl Claims {
         if self.0.contains_key(&name) {
             return Ok(());
         }
-        let address = SocketAddr::from_abstract_name(&name);
+        let address = address(&name);
         for _ in 0..LOCK_TRIES {
             match address.as_ref().map(UnixDatagram::bind_addr) {
                 Ok(Ok(socket)) => {
@@ -51,6 +50,16 @@ fn name(device: Option<&Device>) -> String {
     device.map_or("linerate-settings".to_owned(), |device| {
         format!("linerate-settings-{}", device.index)
     })
+}
+
+#[cfg(target_os = "linux")]
+fn address(name: &str) -> io::Result<SocketAddr> {
+    <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn address(_: &str) -> io::Result<SocketAddr> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "abstract names of sockets are of Linux alone"))
 }
 
 fn unsure(what: &str, why: &io::Error) -> String {

@@ -14,7 +14,6 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::guard::SettingsGuard;
@@ -47,7 +46,9 @@ impl Group {
     }
 
     /// Whether the command has ended. It is not waited for yet: that would free its number.
+    #[cfg(not(target_os = "macos"))]
     fn has_ended(&self) -> Result<bool, Errno> {
+        use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         let id = Id::Pid(Pid::from_raw(i32::try_from(self.command.id()).unwrap_or(i32::MAX)));
         let how = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         match waitid(id, how) {
@@ -55,6 +56,12 @@ impl Group {
             Ok(_) => Ok(true),
             Err(e) => Err(e),
         }
+    }
+
+    /// Not known there, as far as it was tried: a command is ended and reported as failed.
+    #[cfg(target_os = "macos")]
+    fn has_ended(&self) -> Result<bool, Errno> {
+        Err(Errno::ENOSYS)
     }
 }
 

@@ -7,6 +7,7 @@ use landlock::{
     RulesetError, RulesetStatus, path_beneath_rules,
 };
 use linerate_model::served::Restriction;
+pub(super) use nix::sys::prctl::set_no_new_privs;
 
 /// The newest the rules were thought through for; an older kernel gets what it knows of them.
 const KNOWN: ABI = ABI::V5;

@@ -1,8 +1,12 @@
 //! What a server gives up at its start, so that a fault in what reads strangers' bytes opens as little
 //! as possible: the user it was started as, and with Landlock and seccomp what no test needs.
 
+#[cfg(target_os = "linux")]
 mod files;
-#[cfg(target_pointer_width = "64")]
+#[cfg(not(target_os = "linux"))]
+#[path = "no_files.rs"]
+mod files;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod syscalls;
 mod user;
 
@@ -10,15 +14,14 @@ use std::path::PathBuf;
 
 use linerate_model::record::ErrorRecord;
 use linerate_model::served::{Restriction, Sandboxed};
-use nix::sys::prctl::set_no_new_privs;
 use nix::unistd::geteuid;
 use tokio::net::UdpSocket;
 
-use self::files::Outward;
+use self::files::{Outward, set_no_new_privs};
 pub use self::user::User;
 
-/// The lists of system calls are of 64-bit systems.
-#[cfg(not(target_pointer_width = "64"))]
+/// The lists of system calls are of Linux on 64-bit systems.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 mod syscalls {
     use super::{Beside, Restriction};
 
@@ -29,7 +32,7 @@ mod syscalls {
     }
 
     pub(super) fn restrict(_threads: Threads, _beside: Beside) -> Restriction {
-        Restriction::off("there is no list of the system calls of 32-bit systems")
+        Restriction::off("there is no list of the system calls of this system")
     }
 }
 

@@ -5,10 +5,33 @@ use std::path::PathBuf;
 use linerate_engine::sys;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use nix::errno::Errno;
-use nix::unistd::{
-    self, AccessFlags, Gid, Uid, access, fchown, getgrouplist, setgroups, setresgid, setresuid,
-};
+use nix::unistd::{self, AccessFlags, Gid, Uid, access, fchown};
+#[cfg(not(target_os = "macos"))]
+use nix::unistd::{getgrouplist, setgroups, setresgid, setresuid};
 use tokio::net::UdpSocket;
+
+#[cfg(target_os = "macos")]
+use self::refused::{getgrouplist, setgroups, setresgid, setresuid};
+
+/// macOS has other calls for these, which were not tried: no server becomes another user there.
+#[cfg(target_os = "macos")]
+mod refused {
+    use nix::errno::Errno::ENOSYS;
+    use nix::unistd::{Gid, Uid};
+
+    pub(super) fn getgrouplist(_: &std::ffi::CStr, _: Gid) -> nix::Result<Vec<Gid>> {
+        Err(ENOSYS)
+    }
+    pub(super) fn setgroups(_: &[Gid]) -> nix::Result<()> {
+        Err(ENOSYS)
+    }
+    pub(super) fn setresgid(_: Gid, _: Gid, _: Gid) -> nix::Result<()> {
+        Err(ENOSYS)
+    }
+    pub(super) fn setresuid(_: Uid, _: Uid, _: Uid) -> nix::Result<()> {
+        Err(ENOSYS)
+    }
+}
 
 /// A user of this host, looked up before the files that name it are out of reach.
 #[derive(Debug, Clone, PartialEq, Eq)]

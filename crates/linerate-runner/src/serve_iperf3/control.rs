@@ -59,9 +59,8 @@ pub(crate) fn watch_waiting(control: &TcpStream) {
 fn keep(control: &TcpStream, limit: Duration) {
     let keepalive =
         TcpKeepalive::new().with_time(QUIET).with_interval(QUIET).with_retries(MOST_PROBES);
-    let socket = SockRef::from(control);
-    let _ = socket.set_tcp_keepalive(&keepalive);
-    let _ = socket.set_tcp_user_timeout(Some(limit));
+    let _ = SockRef::from(control).set_tcp_keepalive(&keepalive);
+    let _ = sys::limit_silence(control, limit);
 }
 
 /// Asks again at once where the last question has no answer yet: it may have been lost in a queue

@@ -35,7 +35,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     };
     if line.host.is_none() && line.daemon {
         // Before any thread exists; the folder stays, so that relative names keep their meaning.
-        if let Err(e) = nix::unistd::daemon(true, out.is_file) {
+        if let Err(e) = crate::face::daemon(out.is_file) {
             return fail(&format!("unable to become a daemon: {e}"));
         }
     }

@@ -10,8 +10,6 @@ use linerate_model::units::{BitRate, Nanos};
 use linerate_runner::logins::{self, Logins, Settings};
 use linerate_runner::server::{self, Event};
 use linerate_runner::signals::Stop;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 use super::screen::Screen;
 use super::{Done, Options, Out, options, words};
@@ -121,8 +119,15 @@ impl Events {
 }
 
 /// `-A`: this thread, and all that it will start, run on that core only.
+#[cfg(not(target_os = "macos"))]
 fn stay_on(core: u16) -> nix::Result<()> {
-    let mut cores = CpuSet::new();
+    let mut cores = nix::sched::CpuSet::new();
     cores.set(usize::from(core))?;
-    sched_setaffinity(Pid::from_raw(0), &cores)
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cores)
+}
+
+/// Refused: macOS binds nothing to a core.
+#[cfg(target_os = "macos")]
+fn stay_on(_core: u16) -> nix::Result<()> {
+    Err(nix::errno::Errno::ENOSYS)
 }
