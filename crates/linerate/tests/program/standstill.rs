@@ -22,7 +22,7 @@ fn running(server: &Server, space: Option<&str>, line: &str) -> Client {
     let client = Client::start(space, &words);
     let started = || server.log().matches("\"started\"").count() > earlier;
     assert!(wait_for(LONG, || started() && client.has_stream()), "{}", server.log());
-    std::thread::sleep(Duration::from_millis(300));
+    server.carries(10_000);
     client
 }
 

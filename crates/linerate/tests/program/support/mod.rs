@@ -54,11 +54,14 @@ const RESTING_THREADS: usize = 5;
 /// has the one there is to itself.
 pub fn alone() -> Place {
     static SENDING: Places = Places::new();
-    if unshare(CloneFlags::CLONE_NEWNET).is_err() {
-        return SENDING.enter(1);
-    }
-    assert!(run("ip", &["link", "set", "lo", "up"]).0, "no loopback in a new network");
-    SENDING.enter(2 * cores().len())
+    SENDING.enter(if own_network() { 2 * cores().len() } else { 1 })
+}
+
+/// A network for what this thread starts from now on, if it may make one.
+pub fn own_network() -> bool {
+    let made = unshare(CloneFlags::CLONE_NEWNET).is_ok();
+    assert!(!made || run("ip", &["link", "set", "lo", "up"]).0, "no loopback in a new network");
+    made
 }
 
 /// The same of tests that start virtual machines, which go on beside the others.
@@ -380,14 +383,16 @@ impl Server {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the server is there");
     }
 
-    /// Waits until the loopback of its network has carried so many bytes more: data flows.
+    /// Waits until its network has received so many bytes more, on whichever interface: data flows.
     pub fn carries(&self, bytes: u64) {
         let carried = || {
             let counters = std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid()));
             let counters = counters.expect("the server is there");
-            let lo = counters.lines().find_map(|line| line.trim().strip_prefix("lo:"));
-            let received = lo.and_then(|counts| counts.split_whitespace().next());
-            received.and_then(|bytes| bytes.parse::<u64>().ok()).expect("a loopback")
+            let received = counters.lines().filter_map(|line| {
+                let (_, counts) = line.split_once(':')?;
+                counts.split_whitespace().next()?.parse::<u64>().ok()
+            });
+            received.sum::<u64>()
         };
         let before = carried();
         assert!(wait_for(LONG, || carried() >= before + bytes), "no data: {}", self.log());
