@@ -20,6 +20,7 @@ use linerate_host::thread::usage;
 use linerate_model::plan::{
     AgreedPlan, Direction, End, EngineChoice, RrPlan, TestPlan, Traffic, Transport, UdpPlan,
 };
+use linerate_model::sample::{RecvReport, SendReport};
 use linerate_model::units::Nanos;
 use linerate_testkit::plans;
 use linerate_wire::framing::{Framing, Mark};
@@ -150,6 +151,26 @@ fn udp(rate: &str) -> Arc<AgreedPlan> {
     }))
 }
 
+/// What a sender and a receiver at its far end say of a test of theirs.
+fn carried(
+    agreed: &Arc<AgreedPlan>,
+    sends: &[&'static dyn Engine],
+    receives: &[&'static dyn Engine],
+) -> (SendReport, RecvReport) {
+    let [near, far] = places(sends, receives);
+    let (client, server) = (Shared::new(1), Shared::new(1));
+    std::thread::scope(|scope| {
+        let receiver = end(agreed, Role::Receive, &server);
+        let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
+        let sender = end(agreed, Role::Send, &client);
+        let sender = scope.spawn(move || udp_send::run(&sender, near, None));
+        client.start(clock::monotonic_ns());
+        let sent = joined(sender, "the sender");
+        server.peer_sent(0, sent.counts.datagrams);
+        (sent, joined(receiver, "the receiver"))
+    })
+}
+
 #[test]
 fn each_end_goes_on_with_what_it_has() {
     for rate in ["null", r#"{"datagrams":50000}"#] {
@@ -157,19 +178,7 @@ fn each_end_goes_on_with_what_it_has() {
         let sends: [&'static dyn Engine; 3] =
             [&Closed("gso"), leaked(Refused("mmsg", memory)), memory];
         let receives: [&'static dyn Engine; 3] = [&Closed("gso"), &Closed("mmsg"), memory];
-        let [near, far] = places(&sends, &receives);
-        let agreed = udp(rate);
-        let (client, server) = (Shared::new(1), Shared::new(1));
-        let (sent, received) = std::thread::scope(|scope| {
-            let receiver = end(&agreed, Role::Receive, &server);
-            let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
-            let sender = end(&agreed, Role::Send, &client);
-            let sender = scope.spawn(move || udp_send::run(&sender, near, None));
-            client.start(clock::monotonic_ns());
-            let sent = joined(sender, "the sender");
-            server.peer_sent(0, sent.counts.datagrams);
-            (sent, joined(receiver, "the receiver"))
-        });
+        let (sent, received) = carried(&udp(rate), &sends, &receives);
         assert_eq!((sent.error, received.error), (None, None));
         assert_eq!(sent.engines, ["mmsg", "memory"]);
         let why = sent.fallback.expect("a reason");
@@ -387,19 +396,7 @@ impl DatagramPort for ToldPort {
 fn what_the_network_says_of_an_answer_ends_no_receiver() {
     static WORDS: [i32; 5] = [111, 113, 13, 71, 112];
     let memory = leaked(Memory::new(Stamps::Monotonic));
-    let [near, far] = places(&[memory], &[leaked(Told(memory, &WORDS))]);
-    let agreed = udp("null");
-    let (client, server) = (Shared::new(1), Shared::new(1));
-    let (sent, received) = std::thread::scope(|scope| {
-        let receiver = end(&agreed, Role::Receive, &server);
-        let receiver = scope.spawn(move || udp_recv::run(&receiver, far, None));
-        let sender = end(&agreed, Role::Send, &client);
-        let sender = scope.spawn(move || udp_send::run(&sender, near, None));
-        client.start(clock::monotonic_ns());
-        let sent = joined(sender, "the sender");
-        server.peer_sent(0, sent.counts.datagrams);
-        (sent, joined(receiver, "the receiver"))
-    });
+    let (sent, received) = carried(&udp("null"), &[memory], &[leaked(Told(memory, &WORDS))]);
     assert_eq!((sent.error, received.error), (None, None));
     assert_eq!(received.counts.datagrams, COUNT);
 }

@@ -16,8 +16,8 @@ use linerate_model::sample::{
     SendCounts, SendInterval, SendReport, TcpSample, ThreadUse,
 };
 use linerate_model::units::{BitRate, DatagramSize, Nanos, Rate};
+use linerate_testkit::plans::remote;
 use linerate_testkit::records;
-use linerate_wire::native::agent::RemoteTest;
 use linerate_wire::native::datagram::{HEADER_BYTES, Header, Place};
 use linerate_wire::native::frame;
 use linerate_wire::native::message::*;
@@ -414,17 +414,7 @@ fn iperf3() {
 fn carried() {
     let plans = plans();
     let (_, plan) = plans.first().expect("a plan");
-    let test = RemoteTest {
-        name: "192.0.2.1".into(),
-        port: 5_301,
-        plan: plan.clone(),
-        size_from_mtu: false,
-        ip: None,
-        discard: false,
-        with_key: true,
-        dialect: None,
-        command: vec![],
-    };
+    let test = remote("192.0.2.1", 5_301, plan.clone());
     let prepare = Prepare {
         epoch: 7,
         length_ns: 60_000_000_000,

@@ -2,6 +2,7 @@
 
 use linerate_model::plan::{End, RrPlan, TcpPlan, TestPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{DatagramSize, Nanos};
+use linerate_wire::native::agent::RemoteTest;
 
 const MS: u64 = 1_000_000;
 
@@ -27,4 +28,19 @@ pub fn tcp() -> TcpPlan {
 /// A byte for a byte, one after the other.
 pub fn rr(transport: Transport) -> RrPlan {
     RrPlan { transport, request: 1, response: 1, outstanding: 1, rate: None }
+}
+
+/// A test that a host is to run towards another, with the key where it has one.
+pub fn remote(name: &str, port: u16, plan: TestPlan) -> RemoteTest {
+    RemoteTest {
+        name: name.to_owned(),
+        port,
+        plan,
+        size_from_mtu: false,
+        ip: None,
+        discard: false,
+        with_key: true,
+        dialect: None,
+        command: Vec::new(),
+    }
 }

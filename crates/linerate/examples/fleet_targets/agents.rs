@@ -8,7 +8,7 @@ use linerate_broker::{Broker, Credentials};
 use linerate_fleet::message::{Answer, Came, Order, Outcome, Prepare, Role};
 use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_wire::native::agent::RemoteTest;
+use linerate_testkit::plans;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -27,17 +27,7 @@ pub fn outcome(turn: &str, epoch: u64) -> Vec<u8> {
 
 /// What a host is to make ready for.
 pub fn prepare(epoch: u64, role: Role, peer: &str, turn: &str) -> Order {
-    let test = RemoteTest {
-        name: peer.to_owned(),
-        port: 0,
-        plan: TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))),
-        size_from_mtu: false,
-        ip: None,
-        discard: false,
-        with_key: true,
-        dialect: None,
-        command: Vec::new(),
-    };
+    let test = plans::remote(peer, 0, TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))));
     Order::Prepare(Box::new(Prepare {
         epoch,
         length_ns: 60_000_000_000,

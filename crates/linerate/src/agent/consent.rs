@@ -123,23 +123,13 @@ mod tests {
     use linerate_fleet::lease::{Epoch, Fence};
     use linerate_fleet::message::Role;
     use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
-    use linerate_wire::native::agent::RemoteTest;
+    use linerate_testkit::plans;
 
     use super::*;
 
     /// Ten seconds of TCP, with a lease of a minute.
     fn prepare() -> Prepare {
-        let test = RemoteTest {
-            name: "b".to_owned(),
-            port: 0,
-            plan: TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))),
-            size_from_mtu: false,
-            ip: None,
-            discard: false,
-            with_key: true,
-            dialect: None,
-            command: Vec::new(),
-        };
+        let test = plans::remote("b", 0, TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))));
         Prepare {
             epoch: 7,
             length_ns: 60_000_000_000,

@@ -9,9 +9,9 @@ use linerate_model::plan::{TcpPlan, TestPlan, Traffic};
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::setting::{Setting, SettingValue};
 use linerate_testkit::peer::LONG;
+use linerate_testkit::plans;
 #[cfg(feature = "postgres")]
 use linerate_testkit::postgres::Postgres;
-use linerate_wire::native::agent::RemoteTest;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -317,18 +317,7 @@ impl Stranger {
         set: Vec<Setting>,
     ) -> Result<Answer, ErrorRecord> {
         let (agent, peer) = if role == Role::Client { ("a", "b") } else { ("b", "a") };
-        let test = RemoteTest {
-            name: "b".to_owned(),
-            port: 0,
-            // Ten seconds.
-            plan: TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))),
-            size_from_mtu: false,
-            ip: None,
-            discard: false,
-            with_key: true,
-            dialect: None,
-            command: Vec::new(),
-        };
+        let test = plans::remote("b", 0, TestPlan::new(Traffic::Tcp(TcpPlan::new(1 << 17))));
         let prepare = Prepare {
             epoch,
             length_ns: lease_s * 1_000_000_000,

@@ -19,7 +19,7 @@ use crate::support::{Lab, Program, Server, alone, skip, wait_for};
 use linerate_model::plan::{Direction, End, TestPlan, Traffic, Transport};
 use linerate_model::units::Nanos;
 use linerate_runner::agent::{
-    Access, CommandRequest, HELPER_VERB, HostAgent, MONITOR_VERB, Remote, RemoteTest,
+    Access, CommandRequest, HELPER_VERB, HostAgent, MONITOR_VERB, Remote,
 };
 use linerate_testkit::plans;
 use nix::sys::signal::{Signal, kill};
@@ -145,17 +145,7 @@ fn a_controlled_host_runs_tests_of_every_kind_and_finds_names() {
                 for direction in [Direction::Forward, Direction::Reverse] {
                     let end = End::Time(Nanos(200_000_000));
                     let plan = TestPlan { traffic: traffic.clone(), direction, end, ..plan() };
-                    let test = RemoteTest {
-                        dialect: None,
-                        name: name.into(),
-                        port,
-                        plan,
-                        size_from_mtu: false,
-                        ip: None,
-                        discard: false,
-                        with_key: true,
-                        command: vec![],
-                    };
+                    let test = plans::remote(name, port, plan);
                     let record = host.run_test(&test).expect("a record");
                     assert_eq!(record.error, None, "{test:?}");
                 }

@@ -3,6 +3,7 @@
 
 use crate::support;
 use linerate_testkit::peer::LONG;
+use linerate_testkit::plans;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -236,17 +237,7 @@ fn tests_commands_and_reboots_are_run_there() {
     let mut server = serve(&lab, &scratch, &["--allow-commands", &reboot]);
     let plan = plan();
     control(&lab, "b", move |host| {
-        let test = RemoteTest {
-            dialect: None,
-            name: "10.77.1.2".into(),
-            port: PORT,
-            plan,
-            size_from_mtu: false,
-            ip: None,
-            discard: false,
-            with_key: true,
-            command: vec![],
-        };
+        let test = plans::remote("10.77.1.2", PORT, plan);
         let record = host.run_test(&test).unwrap();
         assert_eq!(record.error, None);
         assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");
@@ -371,17 +362,8 @@ fn a_test_with_the_key_is_not_run_in_a_dialect_that_has_none() {
     let plan = plan();
     let records = control(&lab, "b", move |host| {
         [true, false].map(|with_key| {
-            host.run_test(&RemoteTest {
-                dialect: None,
-                name: "10.77.1.2".into(),
-                port: 5399,
-                plan: plan.clone(),
-                size_from_mtu: false,
-                ip: None,
-                discard: false,
-                with_key,
-                command: vec![],
-            })
+            let test = plans::remote("10.77.1.2", 5399, plan.clone());
+            host.run_test(&RemoteTest { with_key, ..test })
         })
     });
     let _ = iperf3.kill();
