@@ -1,7 +1,7 @@
 //! Linux.
 
 use std::io::{self, Write};
-use std::mem::{MaybeUninit, size_of};
+use std::mem::size_of;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
@@ -17,7 +17,7 @@ use socket2::SockRef;
 pub use libc::CLOCK_BOOTTIME;
 
 pub use super::common::*;
-use super::{TcpPeer, check, get_int, set_int};
+use super::{Integers, TcpPeer, check, get, get_int, set_int};
 
 /// Of control messages of a socket: when a message came, how many were dropped, of how many bytes its datagrams are.
 pub const SCM_STAMP: c_int = libc::SCM_TIMESTAMPNS;
@@ -119,21 +119,12 @@ pub fn receive_queue(socket: &impl AsFd) -> Option<u32> {
 }
 
 fn memory_info(socket: &impl AsFd) -> Option<[u32; 9]> {
-    let mut info = [0u32; 9];
-    let mut length = size_of_val(&info) as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // bytes to `info`, which is that large, and how many to `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            info.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    (check(result).is_ok() && length as usize == size_of_val(&info)).then_some(info)
+    let (info, length) = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO).ok()?;
+    (length == size_of_val(&info)).then_some(info)
 }
+
+// SAFETY: integers.
+unsafe impl Integers for [u32; 9] {}
 
 /// Path MTU of a connected socket as the kernel knows it now (`IP_MTU`, `IPV6_MTU`).
 pub fn path_mtu(socket: &impl AsFd, v6: bool) -> Option<u32> {
@@ -178,24 +169,11 @@ pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<(
 
 /// `TCP_INFO` and how much of it this kernel wrote; the rest is zero.
 fn tcp_info(socket: &impl AsFd) -> Option<(libc::tcp_info, usize)> {
-    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut length = size_of::<libc::tcp_info>() as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // bytes to `info`, which is that large, and how many to `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    check(result).ok()?;
-    // SAFETY: `tcp_info` is integers only, every bit pattern of which is a value; what the kernel
-    // did not write is zero from `zeroed`.
-    Some((unsafe { info.assume_init() }, length as usize))
+    get(socket, libc::IPPROTO_TCP, libc::TCP_INFO).ok()
 }
+
+// SAFETY: integers.
+unsafe impl Integers for libc::tcp_info {}
 
 /// A member of [`tcp_info`]'s answer: an older kernel writes less, and what lies beyond is unknown, not
 /// zero.
