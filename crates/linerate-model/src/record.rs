@@ -215,8 +215,11 @@ named! {
 /// What limited a test, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The limit; of the forward direction when both ran.
+    /// The limit; of two directions, that of the one which falls further short.
     pub limit: Limit,
+    /// Which of two directions it is of; absent in a test of one, and in records of before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Word<Way>>,
     /// Why, in sentences.
     pub because: Vec<String>,
     /// Up to three things to try, each a flag or a command that exists.

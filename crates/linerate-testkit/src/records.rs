@@ -209,6 +209,7 @@ pub fn udp_receiver_drops() -> RunRecord {
         Figures { sender: Some(sender), receiver: Some(receiver), ..Default::default() };
     record.verdict = Some(Verdict {
         limit: Limit::ReceiverCpu,
+        direction: None,
         because: vec![
             "core 2 was 99 % busy (71 % softirq)".into(),
             "all 20 737 lost datagrams were dropped by its socket buffer (SO_RXQ_OVFL), none on \
@@ -258,6 +259,7 @@ pub fn udp_both() -> RunRecord {
     record.totals.reverse = pair(3.0, SENT * 3, 12, 12, 30);
     record.verdict = Some(Verdict {
         limit: Limit::RequestedRate,
+        direction: None,
         because: vec!["everything asked for was sent, and 0.0424 % at most was lost".into()],
         advice: vec!["--rate max".into()],
         evidence: BTreeMap::new(),
@@ -306,6 +308,7 @@ pub fn udp_streams() -> RunRecord {
     }
     record.verdict = Some(Verdict {
         limit: Limit::SenderCpu,
+        direction: None,
         because: vec!["core 0 was 100 % busy".into()],
         advice: vec!["--cpu 2,3".into()],
         evidence: BTreeMap::new(),
@@ -377,6 +380,7 @@ pub fn tcp() -> RunRecord {
     }
     record.verdict = Some(Verdict {
         limit: Limit::TcpCongestion,
+        direction: None,
         because: vec![
             "17 segments were retransmitted and the congestion window stayed at 1.48 MB \
                        while 98 % of the time the receiver had room"
@@ -433,6 +437,7 @@ pub fn rr() -> RunRecord {
     record.totals = figures(2.0, 39_743, 1);
     record.verdict = Some(Verdict {
         limit: Limit::RoundTrip,
+        direction: None,
         because: vec!["one request was in flight at a time and each took 50.2 µs".into()],
         advice: vec!["--outstanding 8".into()],
         evidence: BTreeMap::new(),
@@ -478,6 +483,7 @@ pub fn discard() -> RunRecord {
     }
     record.verdict = Some(Verdict {
         limit: Limit::SenderCpu,
+        direction: None,
         because: vec!["core 0 was 100 % busy".into()],
         advice: vec!["--streams 2".into(), "--engine gso".into()],
         evidence: BTreeMap::new(),

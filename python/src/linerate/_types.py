@@ -858,17 +858,22 @@ class TcpFigures(TypedDict, total=False):
 TestEnd = Literal["client", "server"]
 
 
-class Verdict(TypedDict):
-    """What limited a test, with the evidence."""
-
+class _Verdict(TypedDict):
     # Up to three things to try, each a flag or a command that exists.
     advice: list[str]
     # Why, in sentences.
     because: list[str]
     # The numbers behind it; each name ends in its unit.
     evidence: dict[str, float]
-    # The limit; of the forward direction when both ran.
+    # The limit; of two directions, that of the one which falls further short.
     limit: Limit
+
+
+class Verdict(_Verdict, total=False):
+    """What limited a test, with the evidence."""
+
+    # Which of two directions it is of; absent in a test of one, and in records of before it was told.
+    direction: str | None
 
 
 class _WallClockDelay(TypedDict):

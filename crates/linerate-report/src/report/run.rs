@@ -206,11 +206,10 @@ fn conclusion(record: &RunRecord) -> String {
     match (record.status, &record.verdict) {
         (Status::Complete, Some(verdict)) => {
             let words = limit_words(verdict.limit);
-            // Of two directions it may be another's than the one that is shown beside it.
-            let first = verdict.because.first().and_then(|text| text.split_once(": "));
-            match first.filter(|_| verdict.limit != Limit::RequestedRate) {
-                Some((way @ ("forward" | "reverse"), _)) => format!("{words} ({way})"),
-                _ => words.to_owned(),
+            // It may be of another direction than the one that is shown beside it.
+            match verdict.direction.as_ref().filter(|_| verdict.limit != Limit::RequestedRate) {
+                Some(way) => format!("{words} ({})", clean(way.name())),
+                None => words.to_owned(),
             }
         }
         (Status::Complete, None) => number::ABSENT.to_owned(),
@@ -368,17 +367,18 @@ pub(super) fn overview(builder: &mut Builder) {
 mod tests {
     use crate::report::input::Input;
     use crate::report::view::View;
+    use linerate_model::plan::Way;
     use linerate_testkit::records;
 
     #[test]
     fn a_limit_of_one_direction_is_not_shown_as_that_of_the_other() {
         let mut record = records::udp_both();
         let verdict = record.verdict.as_mut().unwrap();
-        verdict.because = vec!["reverse: 12 of 54 lost".into(), "forward: all was sent".into()];
+        verdict.direction = Some(Way::Reverse.into());
         assert_eq!(super::conclusion(&record), "the rate that was asked for");
         record.verdict.as_mut().unwrap().limit = super::Limit::Path;
         assert_eq!(super::conclusion(&record), "the path (reverse)");
-        record.verdict.as_mut().unwrap().because[0] = "12 of 54: lost".to_owned();
+        record.verdict.as_mut().unwrap().direction = None;
         assert_eq!(super::conclusion(&record), "the path");
     }
 

@@ -64,8 +64,11 @@ pub fn judge(record: &RunRecord, discard: bool) -> Option<Verdict> {
 
 /// One verdict of two directions: every sentence says whose it is, also where nothing is known of the other.
 fn both(mut forward: Option<Verdict>, mut reverse: Option<Verdict>) -> Option<Verdict> {
-    for (name, verdict) in [("forward", &mut forward), ("reverse", &mut reverse)] {
-        for text in verdict.iter_mut().flat_map(|verdict| &mut verdict.because) {
+    for (way, verdict) in [(Way::Forward, &mut forward), (Way::Reverse, &mut reverse)] {
+        let Some(verdict) = verdict else { continue };
+        let name = way.name();
+        verdict.direction = Some(way.into());
+        for text in &mut verdict.because {
             *text = format!("{name}: {text}");
         }
     }
@@ -132,7 +135,8 @@ impl<'a> Case<'a> {
 
     fn verdict(&mut self, limit: Limit, because: Vec<String>, mut advice: Vec<String>) -> Verdict {
         advice.truncate(MOST_ADVICE);
-        Verdict { limit, because, advice, evidence: std::mem::take(&mut self.evidence) }
+        let evidence = std::mem::take(&mut self.evidence);
+        Verdict { limit, direction: None, because, advice, evidence }
     }
 
     /// The asked rate was sent, and no receiver tells what came of it.
