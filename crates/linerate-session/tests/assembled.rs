@@ -479,9 +479,11 @@ fn a_counter_that_the_host_does_not_tell_is_absent() {
     let mut outcome = outcome(udp(1), vec![stream(0, 10, 0)]);
     outcome.streams[0].recv.as_mut().unwrap().counts.socket_drops = 9;
     outcome.streams[0].recv.as_mut().unwrap().intervals[0].counts.socket_drops = 9;
-    outcome.server.total = Some(HostSample::default());
+    let counters = HostCounters { softnet_dropped: Some(0), ..HostCounters::default() };
+    outcome.server.total = Some(HostSample { counters, ..HostSample::default() });
+    let told = HostFigures { softnet_dropped: Some(0), ..HostFigures::default() };
     let record = record(&outcome);
-    assert_eq!(record.totals.receiver.unwrap().host, Some(HostFigures::default()));
+    assert_eq!(record.totals.receiver.unwrap().host, Some(told));
     assert!(
         record.doubts.is_empty(),
         "nothing disagrees with what is unknown: {:?}",

@@ -515,12 +515,20 @@ fn the_path_is_not_blamed_where_a_host_does_not_say_what_it_dropped() {
     };
     assert_eq!(unread(false, false), Limit::Path);
     assert_eq!([unread(true, false), unread(false, true)], [Limit::Unknown; 2]);
-    let late = with(|_, s, r| {
-        s.host = None;
-        r.overdue = Some(2_000);
-        (r.seconds, r.read_seconds) = (1.3, Some(1.3));
-    });
-    assert_eq!(late, Limit::Unknown, "its own queue may have held them");
+    let late = |host: Option<HostFigures>| {
+        with(|_, s, r| {
+            s.host = host;
+            r.overdue = Some(2_000);
+            (r.seconds, r.read_seconds) = (1.3, Some(1.3));
+        })
+    };
+    let queue = HostFigures { qdisc_dropped: Some(0), ..HostFigures::default() };
+    assert_eq!(
+        [late(None), late(Some(queue))],
+        [Limit::Unknown; 2],
+        "its queue may have held them"
+    );
+    assert_eq!(late(Some(HostFigures::default())), Limit::Path, "it has none");
     // Of another program's end nobody expects them.
     let iperf3 = with(|record, s, r| {
         lose(r, 1_000, 0);

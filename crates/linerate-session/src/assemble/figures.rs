@@ -9,7 +9,7 @@ use linerate_model::record::{
     WallClockDelay,
 };
 use linerate_model::sample::{
-    DelayQuantiles, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse, Trips,
+    DelayQuantiles, HostCounters, HostSample, RecvCounts, SendCounts, TcpSample, ThreadUse, Trips,
 };
 
 use super::HostSamples;
@@ -223,9 +223,13 @@ pub(super) fn over_rows(figures: TcpFigures, rows: &[TcpSample]) -> TcpFigures {
 }
 
 pub(super) fn host_figures(host: &HostSamples) -> Option<HostFigures> {
-    let c = &host.total.as_ref()?.counters;
-    // What waits is of interest while the test runs: at its end the queue has drained.
-    let waiting = host.intervals.iter().filter_map(|sample| sample.counters.qdisc_backlog);
+    // A link that was lost is told without a reading as well.
+    let read = |total: &&HostSample| total.counters != HostCounters::default();
+    let c = &host.total.as_ref().filter(read)?.counters;
+    // What waits is of interest while the test runs: at its end the queue has drained. The most of some intervals is not
+    // that of the test.
+    let waiting: Option<Vec<u64>> =
+        host.intervals.iter().map(|sample| sample.counters.qdisc_backlog).collect();
     Some(HostFigures {
         udp_receive_buffer_errors: c.udp_receive_buffer_errors,
         udp_send_buffer_errors: c.udp_send_buffer_errors,
@@ -237,7 +241,7 @@ pub(super) fn host_figures(host: &HostSamples) -> Option<HostFigures> {
         nic_tx_packets: c.nic_tx_packets,
         nic_rx_packets: c.nic_rx_packets,
         qdisc_dropped: c.qdisc_dropped,
-        qdisc_backlog_bytes: waiting.max(),
+        qdisc_backlog_bytes: waiting.and_then(|waiting| waiting.into_iter().max()),
         throttled_s: c.throttled_ns.filter(|ns| *ns > 0).map(seconds),
     })
 }

@@ -13,7 +13,7 @@ use super::{Case, rate_below};
 /// A share below this is not what limits a test.
 const SHARE_THAT_COUNTS: f64 = 0.001;
 
-fn table(by_name: &BTreeMap<String, u64>) -> LocalSendErrors {
+pub(super) fn table(by_name: &BTreeMap<String, u64>) -> LocalSendErrors {
     by_name.iter().map(|(name, datagrams)| (name.as_str(), *datagrams)).collect()
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn main_failure(errors: &LocalSendErrors) -> Option<Errno> {
 }
 
 /// Those that were dropped for another reason than a full queue.
-fn failed(errors: &LocalSendErrors) -> u64 {
+pub(super) fn failed(errors: &LocalSendErrors) -> u64 {
     let failed = errors.each().filter(|(errno, _)| !errno.is_no_room());
     failed.fold(0, |sum: u64, (_, datagrams)| sum.saturating_add(datagrams))
 }

@@ -8,6 +8,7 @@ use linerate_model::word::Word;
 
 use super::Case;
 use super::cpu::{End, Lack};
+use super::local_errors::{failed, table};
 
 /// Both ends of requests and answers together stood ready and waited for a core this share of the time,
 /// in percent, where that is what limits them.
@@ -104,9 +105,11 @@ impl Case<'_> {
         self.note("unanswered", Some(lost as f64));
         let dropped = |host: Option<&HostFigures>, told: &BTreeMap<String, u64>| {
             let host = host?;
-            // What a queue counts as dropped may have been told to the socket as well.
-            let told = told.values().fold(0, |sum: u64, dropped| sum.saturating_add(*dropped));
-            let queue = Some(told.max(host.qdisc_dropped.unwrap_or(0)));
+            // What a queue counts as dropped may have been told to the socket as well; what a filter dropped never came to it.
+            let told = table(told);
+            let before = failed(&told);
+            let in_queue = told.total().saturating_sub(before).max(host.qdisc_dropped.unwrap_or(0));
+            let queue = Some(before.saturating_add(in_queue));
             let others = [host.softnet_dropped, host.nic_rx_dropped, host.nic_tx_dropped, queue];
             let others = others.into_iter().flatten();
             Some(others.fold(host.udp_receive_buffer_errors?, u64::saturating_add))

@@ -100,8 +100,9 @@ impl Case<'_> {
         }
         let plan = self.record.agreed.as_ref().unwrap_or(&self.record.asked);
         let late = overdue.saturating_mul(u64::from(plan.datagram_bytes.unwrap_or(0)));
-        let waited = sender.host.as_ref().and_then(|h| h.qdisc_backlog_bytes).unwrap_or(0);
-        if late > 0 && waited.saturating_mul(2) > late {
+        let host = sender.host.as_ref();
+        let waited = host.and_then(|host| host.qdisc_backlog_bytes);
+        if let Some(waited) = waited.filter(|waited| late > 0 && waited.saturating_mul(2) > late) {
             let end = self.sender_name;
             let because = vec![format!(
                 "the {end}'s own queueing discipline held them, up to {waited} bytes at once: {facts}"
@@ -112,7 +113,9 @@ impl Case<'_> {
         }
         let mut text = format!("a queue between the two sockets held them: {facts}");
         let mut limit = Limit::Path;
-        if sender.host.is_none() && self.is_ours(self.sender_name) {
+        // An interface without a discipline has neither count.
+        let unseen = host.is_none_or(|host| waited.is_none() && host.qdisc_dropped.is_some());
+        if unseen && self.is_ours(self.sender_name) {
             limit = Limit::Unknown;
             text.push_str("; whether it is the sender's own, its host could not say in time");
         }
