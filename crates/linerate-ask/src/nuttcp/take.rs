@@ -134,7 +134,7 @@ impl Asked {
         let invalid = |what: &str| wrong(format!("invalid {what} = {text}"));
         let small = |text: &str, each, what: &str| {
             let bytes = bytes(text, each).and_then(|bytes| u32::try_from(bytes).ok());
-            bytes.filter(|bytes| *bytes > 0).ok_or_else(|| invalid(what))
+            bytes.ok_or_else(|| invalid(what))
         };
         match (letter, which) {
             ('h', _) => return Err(Stop::Help),
@@ -180,7 +180,7 @@ impl Asked {
             }
             ('w', None) => {
                 let bytes = small(text, 1 << 10, "sendwin")?;
-                self.near_window(Some(bytes));
+                self.near_window(Some(bytes).filter(|bytes| *bytes > 0));
             }
             ('M', _) => self.mss = Some(number(text, || invalid("datamss"))?),
             ('p', _) => self.data_port = Some(number(text, || invalid("port"))?),

@@ -54,6 +54,7 @@ fn windows_are_those_that_real_clients_take() {
     assert_eq!(windows("-w64"), (Some(64 * KIB), Some(64 * KIB)));
     assert_eq!(windows("-ws512"), (None, Some(512 * KIB)));
     assert_eq!(windows("-ws512 -w64"), (Some(64 * KIB), Some(512 * KIB)));
+    assert_eq!((windows("-w0"), windows("-ws0")), ((None, Some(0)), (None, Some(0))));
     assert_eq!(windows("-w64 -wr512"), (None, Some(64 * KIB)));
     assert_eq!(windows("-wr512 -w64"), (Some(64 * KIB), Some(0)));
     let Ok(Line { notes, .. }) = line("-wr512 host") else { panic!("it is taken") };

@@ -45,7 +45,9 @@ pub(super) fn plan(
         server_cpus: admission::wished_core(asked.core.and_then(|core| core.try_into().ok())),
         dscp: asked.tos.map(|tos| tos >> 2),
     };
-    admission::check(&plan, Dialect::Nuttcp, ip, options)?;
+    // Of a count and a time the time is what may be too long.
+    let end = asked.time_us.map_or(plan.end, |_| End::Time(Nanos(span)));
+    admission::check(&TestPlan { end, ..plan.clone() }, Dialect::Nuttcp, ip, options)?;
     Ok(plan)
 }
 
@@ -138,6 +140,17 @@ mod tests {
 
     fn made(text: &str) -> Result<TestPlan, Refused> {
         plan(&asked(text), IpVersion::V4, &Options::default())
+    }
+
+    /// Also beside a count, and no more by what a count could come to.
+    #[test]
+    fn the_time_of_a_test_is_what_an_owner_limits() {
+        let far = "trans = 0, nbuf = 7, timeout = 7200.000000";
+        assert_eq!(made(far).unwrap_err().kind, RefusalKind::Policy);
+        let limited = Options { max_bytes: Some(1 << 20), ..Options::default() };
+        let much = asked("trans = 0, nbuf = 999999999, timeout = 1.000000");
+        let made = plan(&much, IpVersion::V4, &limited).unwrap();
+        assert_eq!(made.end, End::Datagrams(999_999_999));
     }
 
     #[test]
