@@ -154,15 +154,22 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
     Ok(usize::try_from(hard).unwrap_or(usize::MAX))
 }
 
-/// Lets the C library give memory back to the kernel as soon as it is freed, from now on. glibc would keep buffers for the
-/// next test: those up to the size of the largest that was ever freed, between what lives longer, and apart for each
-/// thread that met others (`M_MMAP_THRESHOLD`, `M_ARENA_MAX`, mallopt(3)). Other libraries do not, and are left alone.
+/// Has the C library give buffers of 128 KiB and more back to the kernel when they are freed, from now on. glibc would keep
+/// them for the next test, up to the size of the largest that was ever freed, in as many arenas as eight times the cores
+/// (`M_MMAP_THRESHOLD`, `M_ARENA_MAX`, mallopt(3)). Other libraries do not, and are left alone.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
-    for (limit, value) in [(libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_ARENA_MAX, 4)] {
-        // SAFETY: the call is handed two numbers, and stores the second under a lock. A thread that allocates meanwhile
-        // reads it before or after, and either suits it.
-        unsafe { libc::mallopt(limit, value) };
+    {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        // Data threads take memory when they begin and when they end, so that few arenas keep nobody waiting.
+        let limits = [(libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_ARENA_MAX, 4)];
+        ONCE.call_once(|| {
+            for (limit, value) in limits {
+                // SAFETY: mallopt(3) calls itself unsafe beside other threads. glibc sets these two under the lock of its
+                // main arena, and who allocates meanwhile reads each as one aligned word: the old value or the new.
+                unsafe { libc::mallopt(limit, value) };
+            }
+        });
     }
 }
 

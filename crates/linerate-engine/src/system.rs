@@ -1,4 +1,4 @@
-//! System calls in which systems differ, a file for each: the rest of this crate, and all others, know nothing of it.
+//! System calls of this crate in which systems differ, a file for each.
 //!
 //! What a system cannot do it refuses, with the reason; what it does not say is absent. Of FreeBSD and macOS this is type-checked
 //! and was never run.
@@ -15,7 +15,7 @@ mod linux;
 mod macos;
 
 use std::io;
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -43,21 +43,31 @@ pub(crate) fn set_int(fd: impl AsFd, level: c_int, name: c_int, value: c_int) ->
     .map(drop)
 }
 
-pub(crate) fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
-    let mut value: c_int = 0;
-    let mut length = size_of::<c_int>() as socklen_t;
+/// Values of socket options that are integers alone, so that any bytes are one.
+///
+/// # Safety
+/// Neither padding nor anything else in it may matter.
+pub(crate) unsafe trait Integers: Copy {}
+
+// SAFETY: one integer.
+unsafe impl Integers for c_int {}
+
+/// The value of an option, and how many bytes of it the kernel wrote; the rest is zero.
+pub(crate) fn get<T: Integers>(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<(T, usize)> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as socklen_t;
     // SAFETY: the descriptor is open for the borrow's life; the kernel writes at most `length`
-    // bytes to `value`, which is that large, and the new length to `length`.
+    // bytes to `value`, which is that large, and how many to `length`.
     check(unsafe {
-        libc::getsockopt(
-            fd.as_fd().as_raw_fd(),
-            level,
-            name,
-            (&raw mut value).cast::<c_void>(),
-            &raw mut length,
-        )
+        let to = value.as_mut_ptr().cast::<c_void>();
+        libc::getsockopt(fd.as_fd().as_raw_fd(), level, name, to, &raw mut length)
     })?;
-    Ok(value)
+    // SAFETY: integers, zero where nothing was written.
+    Ok((unsafe { value.assume_init() }, length as usize))
+}
+
+pub(crate) fn get_int(fd: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    get(fd, level, name).map(|(value, _)| value)
 }
 
 /// What the kernel knows of the other end of a TCP connection, nothing read from it.

@@ -47,8 +47,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// measured. Calls `report` in a thread of its own with each event and when it happened: the server never waits
 /// for it, and may end before it returns. With a sandbox, this process is restricted for good, and belongs to
 /// serving; so are the threads that write logs, and that which `stop` may start, which is called after that. What changes
-/// settings for controllers is another process, which begins before all of it. From now on this process gives freed memory
-/// back to the kernel at once.
+/// settings for controllers is another process, which begins before all of it. From now on this process gives freed
+/// buffers of 128 KiB and more back to the kernel at once.
 ///
 /// # Errors
 /// When the port cannot be had, or another user not become: what was tried, why it failed, what to try.
