@@ -47,7 +47,7 @@ use Shown::{Permille, Ratio, Whole};
 const ROWS: &[Row] = &[
     // A feature may raise this by what it takes, and nothing else may; docs/decisions/0010-size.md says why it is not
     // what was wanted.
-    row("production lines", 52_000, 128_938, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 128_951, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 40, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 5, Less, Permille, |t| {
@@ -96,7 +96,7 @@ const ROWS: &[Row] = &[
     // What the field calls otherwise: source.rs has them.
     row("old words in texts", 0, 0, Less, Whole, |t| sum(t.files().map(|f| f.old_words.len()))),
     // Each has its reason, which a lint asks for, and all are in one crate.
-    row("blocks of unsafe", 60, 26, Less, Whole, |t| sum(t.files().map(|f| f.unsafe_blocks))),
+    row("blocks of unsafe", 60, 24, Less, Whole, |t| sum(t.files().map(|f| f.unsafe_blocks))),
     row("kinds of errors that no page lists", 0, 0, Less, Whole, |t| whole(t.unlisted().len())),
 ];
 
