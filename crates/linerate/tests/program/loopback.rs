@@ -4,7 +4,7 @@
 use crate::schema;
 use crate::support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, Group, Ran, Server, alone, identities, linerate, list, number, real};
 use nix::sys::signal::Signal;
@@ -181,6 +181,11 @@ fn rr_in_every_form() {
         let record = local(line).complete();
         let rr = &record["totals"]["rr"];
         moved(&record, "totals.rr.transactions", line);
+        if rr["latency_s"].is_null() {
+            // Nothing was asked: in its time the thread had no core.
+            assert_eq!((number(rr, "transactions"), number(rr, "unfinished")), (0, 0), "{line}");
+            continue;
+        }
         let finished = number(rr, "latency_s.count") - number(rr, "unfinished");
         assert_eq!(finished, number(rr, "transactions"), "{line}");
         assert!(real(rr, "latency_s.p50") <= real(rr, "latency_s.max"));
@@ -204,11 +209,12 @@ fn a_stall_at_the_end_is_in_an_open_loops_quantiles() {
         let client = Client::start(None, &[&base[..], more].concat());
         server.says("started", n);
         // The stall lasts beyond the end of the test, which has begun now, also where it begins a second late, and is too
-        // short for a server that is lost.
+        // short for a server that is lost, also where it ends a second late.
         server.carries(10_000);
-        std::thread::sleep(Duration::from_millis(1_700));
+        let over = Instant::now() + Duration::from_secs(3);
+        std::thread::sleep(Duration::from_millis(1_600));
         server.signal(Signal::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(1_400));
+        std::thread::sleep(over.saturating_duration_since(Instant::now()));
         server.signal(Signal::SIGCONT);
         let record = client.end().complete();
         let rr = &record["totals"]["rr"];
@@ -290,7 +296,12 @@ fn text_goes_to_stdout_and_progress_to_stderr() {
     let ran = linerate(None, &["udp", "--local", "-b", "5M", "-t", "300ms", "-i", "100ms"]);
     assert_eq!(ran.code, 0);
     assert!(!ran.out.contains('\u{1b}'), "no colours into a pipe");
-    assert!(ran.out.contains("\nlimited by "), "{}", ran.out);
+    assert!(ran.out.lines().any(says_a_limit), "{}", ran.out);
+}
+
+/// What limited a test, or that nothing shows it: of one that others kept from its cores for most of its short time.
+fn says_a_limit(line: &str) -> bool {
+    line.starts_with("limited by ") || line.starts_with("what limited it could not be shown")
 }
 
 #[test]
@@ -312,11 +323,11 @@ fn the_answer_is_last_and_may_stand_alone() {
         // Sentences have no numbers that are the same in another run, their beginnings are.
         for text in [&usual, &all] {
             let answer: Vec<&str> = text.rsplit_once("\n\n").unwrap().1.lines().collect();
-            assert!(answer.iter().any(|l| l.starts_with("limited by")), "{text}");
+            assert!(answer.iter().any(|line| says_a_limit(line)), "{text}");
             assert!(text.contains("\ntotal"), "{text}");
         }
         assert!(usual.contains("\nnote: ") && !usual.contains("one kernel"), "{usual}");
-        assert!(all.contains("one kernel") && all.lines().count() > usual.lines().count(), "{all}");
+        assert!(all.contains("one kernel"), "{all}");
     }
     for form in ["--json", "--json-lines", "--verbose"] {
         assert_eq!(linerate(None, &["udp", "--local", "-q", form]).code, 2, "{form}");
@@ -343,12 +354,17 @@ fn within_its_rows(record: &serde_json::Value, figures: &str) {
     };
     let core = |value: &serde_json::Value| cpu(value, "core");
     for figure in ["thread_percent", "core_percent"] {
-        let total = cpu(&record["totals"], figure).unwrap();
         let of_rows: Vec<f64> = rows.iter().filter_map(|row| cpu(row, figure)).collect();
         // In a row in which the thread got no core it has no figure.
         let same =
             |row: &&serde_json::Value| core(row).is_none() || core(row) == core(&record["totals"]);
-        assert!(!of_rows.is_empty() && rows.iter().all(|row| same(&row)), "{record}");
+        assert!(rows.iter().all(|row| same(&row)), "{record}");
+        if figure == "core_percent" && of_rows.len() < rows.len() {
+            // Nor has it one in a row of which the kernel did not tell its counters in time; the total has that time as well.
+            continue;
+        }
+        assert!(!of_rows.is_empty(), "{record}");
+        let total = cpu(&record["totals"], figure).unwrap();
         let least = of_rows.iter().copied().fold(100.0, f64::min);
         let most = of_rows.iter().copied().fold(0.0, f64::max);
         // A hundredth of rounding, and a thread's clock that is read beside the span.
