@@ -43,6 +43,9 @@ pub(super) struct Counted {
     pub(super) irqs: Option<IrqCounts>,
 }
 
+/// Where an answer comes that nobody waits for any longer, if one comes.
+pub(super) type Late<T> = Option<oneshot::Receiver<T>>;
+
 pub(super) enum Ask {
     /// A test begins.
     Open(Nic),
@@ -73,26 +76,31 @@ impl Counters {
         Self { asks, nic }
     }
 
-    /// Counters as they are after the call; `None` when they do not come in time.
-    pub(super) async fn read(&self, irqs: bool) -> Option<Counted> {
+    /// Counters as they are after the call; where they do not come in time, by what they will come.
+    pub(super) async fn read(&self, irqs: bool) -> Result<Counted, Late<Counted>> {
         answered(&self.asks, |answer| Ask::Read(self.nic.clone(), irqs, answer)).await
     }
 }
 
 /// What this host is; `None` when that does not come in time.
 pub(super) async fn facts(towards: Towards) -> Option<HostFacts> {
-    answered(&host()?, |answer| Ask::Facts(towards, answer)).await
+    answered(&host()?, |answer| Ask::Facts(towards, answer)).await.ok()
 }
 
-async fn answered<T>(asks: &Sender<Ask>, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
+async fn answered<T>(
+    asks: &Sender<Ask>,
+    ask: impl FnOnce(oneshot::Sender<T>) -> Ask,
+) -> Result<T, Late<T>> {
     let (answer, mut answered) = oneshot::channel();
-    asks.send(ask(answer)).ok()?;
+    if asks.send(ask(answer)).is_err() {
+        return Err(None);
+    }
     for _ in 0..PARTS {
         if let Ok(answer) = timeout(PATIENCE, &mut answered).await {
-            return answer.ok();
+            return answer.map_err(|_| None);
         }
     }
-    None
+    Err(Some(answered))
 }
 
 impl Drop for Counters {
@@ -369,7 +377,7 @@ mod tests {
             (others, reading.await)
         });
         assert!(others, "it was read on the control thread, or not at all");
-        assert!(own.is_none());
+        assert!(matches!(own, Err(Some(_))));
         // Lets the thread go.
         let _ = std::fs::OpenOptions::new().write(true).open(dir.join("proc/stat"));
         drop(test);
@@ -388,7 +396,7 @@ mod tests {
         };
         let question = |answer| Ask::Facts(std::net::IpAddr::from([127, 0, 0, 1]).into(), answer);
         let both = async { tokio::join!(answered(&asks, question), answer) };
-        assert_eq!(runtime().block_on(both).0, Some(HostFacts::default()));
+        assert_eq!(runtime().block_on(both).0.ok(), Some(HostFacts::default()));
     }
 
     #[test]
@@ -397,8 +405,10 @@ mod tests {
         let (one, two) = (Counters::of(asks.clone(), None), Counters::of(asks.clone(), None));
         drop(one);
         runtime().block_on(async {
-            let counted = two.read(true).await.expect("still open");
-            assert!(counted.irqs.is_some());
+            // Not as a test reads them, which has little patience.
+            let (answer, answered) = oneshot::channel();
+            asks.send(Ask::Read(None, true, answer)).unwrap();
+            assert!(answered.await.expect("still open").irqs.is_some());
             let (answer, answered) = oneshot::channel();
             drop(two);
             asks.send(Ask::Read(None, false, answer)).unwrap();

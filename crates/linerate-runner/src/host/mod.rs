@@ -10,10 +10,11 @@ use linerate_host::sampler::{IrqCounts, Reading};
 use linerate_model::host::HostFacts;
 use linerate_model::sample::{HostSample, LostLink};
 use linerate_session::assemble::HostSamples;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::data::DataEvent;
 use crate::standstill;
-use counters::{Counted, Counters};
+use counters::{Counted, Counters, Late};
 
 /// Cores of a row that are reported: the busiest, where a host has more.
 const MOST_CORES: usize = 128;
@@ -42,11 +43,16 @@ pub(crate) struct HostWatch {
     nic: Option<String>,
     stopped_from_ns: u64,
     links_from: Option<LostLink>,
+    /// Whether it was tried for once, and what came in time.
+    has_begun: bool,
     begun: Option<Arc<Reading>>,
+    is_over: bool,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
-    /// A reading did not come in time.
+    /// A reading did not come in time …
     behind: bool,
+    /// … and the last of these has not come yet.
+    late: Late<Counted>,
     rows: Vec<HostSample>,
 }
 
@@ -59,9 +65,12 @@ impl HostWatch {
     async fn of(counters: Option<Counters>, nic: Option<&str>) -> Self {
         let now = match &counters {
             Some(counters) => counters.read(true).await,
-            None => None,
+            None => Err(None),
         };
-        let counters = counters.filter(|_| now.is_some());
+        let (now, late) = match now {
+            Ok(now) => (Some(now), None),
+            Err(late) => (None, late),
+        };
         let reading = now.as_ref().map(|now| Arc::clone(&now.reading));
         Self {
             counters,
@@ -70,20 +79,32 @@ impl HostWatch {
             nic: nic.map(str::to_owned),
             stopped_from_ns: standstill::stopped_ns(),
             links_from: nic.and_then(standstill::lost_links),
+            has_begun: false,
             begun: None,
+            is_over: false,
             over: None,
             row_from: reading,
             behind: false,
+            late,
             rows: Vec::new(),
         }
     }
 
-    /// Where one is missing, so are all after it but the last: what was counted until then would be counted for a longer time.
+    /// Until one has come that was late, nobody waits for another: who waits for each would fall silent.
     async fn read(&mut self) -> Option<Arc<Reading>> {
-        let counters = self.counters.as_ref().filter(|_| !self.behind)?;
-        let read = counters.read(false).await;
-        self.behind = read.is_none();
-        Some(read?.reading)
+        let counters = self.counters.as_ref()?;
+        if let Some(late) = &mut self.late
+            && matches!(late.try_recv(), Err(TryRecvError::Empty))
+        {
+            return None;
+        }
+        let (read, late) = match counters.read(false).await {
+            Ok(counted) => (Some(counted.reading), None),
+            Err(late) => (None, late),
+        };
+        self.behind |= read.is_none();
+        self.late = late;
+        read
     }
 
     /// What was counted so far belongs to the warm-up.
@@ -100,13 +121,12 @@ impl HostWatch {
     /// The first stream's word counts: the others' spans begin and end with it.
     pub(crate) async fn on_event(&mut self, event: &DataEvent) {
         match event {
-            DataEvent::Begun if self.begun.is_none() => {
+            DataEvent::Begun if !self.has_begun => {
+                self.has_begun = true;
                 self.begun = self.read().await;
                 self.row_from.clone_from(&self.begun);
             }
-            DataEvent::Tick(_, index, _)
-                if self.over.is_none() && self.rows.len() as u64 <= *index =>
-            {
+            DataEvent::Tick(_, index, _) if !self.is_over && self.rows.len() as u64 <= *index => {
                 self.end_row().await;
             }
             _ => {}
@@ -123,7 +143,7 @@ impl HostWatch {
 
     /// Nothing more is sent, at neither end.
     pub(crate) async fn over(&mut self) {
-        if self.begun.is_some() && self.over.is_none() {
+        if self.begun.is_some() && !std::mem::replace(&mut self.is_over, true) {
             self.over = self.end_row().await;
         }
     }
@@ -137,18 +157,21 @@ impl HostWatch {
     pub(crate) async fn finish(&mut self) -> HostSamples {
         self.over().await;
         let now = match &self.counters {
-            Some(counters) => counters.read(true).await,
+            Some(counters) => counters.read(true).await.ok(),
             None => None,
         };
         let grown = |now: &Counted| Some(now.reading.since(self.counters_from.as_ref()?));
         let mut total = now.as_ref().and_then(grown);
-        if let (Some(all), Some(begun), Some(over)) = (&mut total, &self.begun, &self.over) {
-            let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
-            *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
-        }
-        if let Some(all) = total.as_mut().filter(|_| self.behind) {
+        match (&mut total, &self.begun, &self.over) {
+            (Some(all), Some(begun), Some(over)) => {
+                let HostSample { cores, cpu_pressure, span_ns, .. } = over.since(begun);
+                *all = HostSample { cores, cpu_pressure, span_ns, ..std::mem::take(all) };
+            }
             // Counted for longer than the data threads ran. What was dropped was dropped.
-            *all = HostSample { cores: vec![], cpu_pressure: None, ..std::mem::take(all) };
+            (Some(all), ..) if self.behind => {
+                *all = HostSample { cores: vec![], cpu_pressure: None, ..std::mem::take(all) };
+            }
+            _ => {}
         }
         // After a stop this may run before the thread that notices it.
         for _ in 0..MOST_LATE {
@@ -157,15 +180,9 @@ impl HostWatch {
             }
             tokio::time::sleep(LATE).await;
         }
-        if let Some(total) = &mut total {
-            let stopped_ns = standstill::stopped_ns().saturating_sub(self.stopped_from_ns);
-            total.stopped_ns = Some(stopped_ns);
-        }
-        // Not of the counters: a driver that takes its time over a change of the link keeps the kernel from all of them.
+        let stopped_ns = standstill::stopped_ns().saturating_sub(self.stopped_from_ns);
         let lost_link = self.links().zip(self.links_from).map(|(now, from)| now.since(from));
-        if let Some(lost) = lost_link.filter(|lost| *lost != LostLink::default()) {
-            total.get_or_insert_default().lost_link = Some(lost);
-        }
+        let total = told(total, stopped_ns, lost_link);
         let irqs = now.and_then(|now| now.irqs).zip(self.irqs_from.as_ref());
         HostSamples {
             intervals: std::mem::take(&mut self.rows),
@@ -193,13 +210,29 @@ pub(crate) fn prepare() {
     standstill::prepare();
 }
 
+/// With what is told without counters as well: that this end was stopped, and that its link was lost, as a driver that
+/// takes its time over a change of the link keeps the kernel from all of them.
+fn told(
+    mut total: Option<HostSample>,
+    stopped_ns: u64,
+    lost_link: Option<LostLink>,
+) -> Option<HostSample> {
+    if total.is_some() || stopped_ns > 0 {
+        total.get_or_insert_default().stopped_ns = Some(stopped_ns);
+    }
+    if let Some(lost) = lost_link.filter(|lost| *lost != LostLink::default()) {
+        total.get_or_insert_default().lost_link = Some(lost);
+    }
+    total
+}
+
 /// Keeps the busiest cores of a large host, and the memory that these need.
 fn trim(mut sample: HostSample, most: usize) -> HostSample {
     let more = sample.cores.len().saturating_sub(most);
     if more > 0 {
         sample.cores.sort_by_key(|core| core.idle);
         sample.cores.truncate(most);
-        sample.cores.sort_by_key(|core| core.core);
+        sample.cores.sort_unstable_by_key(|core| core.core);
         sample.left_out = Some(u32::try_from(more).unwrap_or(u32::MAX));
     }
     sample.cores.shrink_to_fit();
@@ -208,13 +241,17 @@ fn trim(mut sample: HostSample, most: usize) -> HostSample {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::mpsc::TryRecvError;
 
+    use linerate_dialect::stream::Tick;
     use linerate_host::roots::Roots;
     use linerate_host::sampler::{Clocks, Sampler};
     use linerate_model::host::CoreUse;
+    use linerate_model::sample::SendInterval;
     use linerate_wire::native::frame;
     use linerate_wire::native::message::{Results, ServerMessage};
+    use tokio::sync::oneshot;
 
     use super::counters::Ask;
     use super::*;
@@ -247,6 +284,84 @@ mod tests {
         assert_eq!((total.cores.len(), total.left_out), (MOST_OF_TOTALS, Some(88)));
     }
 
+    #[test]
+    fn what_is_not_of_the_counters_is_told_without_them() {
+        let lost = LostLink { times: 1, least_ns: 5 };
+        let of = |total, stopped_ns, lost_link| {
+            told(total, stopped_ns, lost_link).map(|total| (total.stopped_ns, total.lost_link))
+        };
+        assert_eq!(of(None, 0, Some(LostLink::default())), None);
+        assert_eq!(of(None, 7, None), Some((Some(7), None)));
+        assert_eq!(of(None, 0, Some(lost)), Some((None, Some(lost))));
+        assert_eq!(of(Some(HostSample::default()), 0, None), Some((Some(0), None)));
+    }
+
+    /// A host at two times.
+    fn samplers() -> [Sampler; 2] {
+        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../linerate-host/tests/captured");
+        ["before", "after"].map(|tree| Sampler::at(Roots::at(format!("{host}/{tree}")), None))
+    }
+
+    fn counted(sampler: &mut Sampler) -> Counted {
+        Counted { reading: Arc::new(sampler.read(Clocks::default())), irqs: None }
+    }
+
+    /// Others hold the kernel's interfaces for a while of a test of minutes, from before its first row or before that.
+    #[test]
+    fn rows_are_told_again_once_a_late_reading_has_come() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let of = |late: usize| {
+            let (asks, asked) = std::sync::mpsc::channel();
+            let (held, came) = (Cell::new(true), Cell::new(false));
+            let watch = async {
+                let mut watch = HostWatch::of(Some(Counters::of(asks, None)), None).await;
+                watch.on_event(&DataEvent::Begun).await;
+                for index in 0..4 {
+                    if index == 2 {
+                        held.set(false);
+                        while !came.get() {
+                            tokio::time::sleep(LATE / 10).await;
+                        }
+                    }
+                    let tick = Tick::Send(SendInterval::default());
+                    watch.on_event(&DataEvent::Tick(0, index, tick)).await;
+                }
+                watch.finish().await
+            };
+            let answer = async {
+                let [mut before, mut after] = samplers();
+                let mut kept: Option<oneshot::Sender<Counted>> = None;
+                let (mut number, mut since) = (0, 0);
+                loop {
+                    if let Some(answer) = kept.take_if(|_| !held.get()) {
+                        let _ = answer.send(counted(&mut before));
+                        came.set(true);
+                    }
+                    match asked.try_recv() {
+                        Ok(Ask::Read(_, _, answer)) if number == late => {
+                            (number, kept) = (number + 1, Some(answer));
+                        }
+                        Ok(Ask::Read(_, _, answer)) => {
+                            (number, since) = (number + 1, since + u32::from(came.get()));
+                            let sampler = if since < 2 { &mut before } else { &mut after };
+                            let _ = answer.send(counted(sampler));
+                        }
+                        Ok(_) => {}
+                        Err(TryRecvError::Empty) => tokio::time::sleep(LATE / 10).await,
+                        Err(TryRecvError::Disconnected) => return,
+                    }
+                }
+            };
+            let (samples, ()) = runtime.block_on(async { tokio::join!(watch, answer) });
+            let known = |row: &HostSample| !row.cores.is_empty();
+            let rows: Vec<bool> = samples.intervals.iter().take(4).map(known).collect();
+            (rows, samples.total.as_ref().map(known))
+        };
+        // Of the totals nothing is known without a first reading.
+        let rows = vec![false, false, false, true];
+        assert_eq!([0, 2].map(of), [(rows.clone(), None), (rows, Some(true))]);
+    }
+
     /// Where others hold the kernel's interfaces for longer than a test waits, for instance.
     #[test]
     fn a_reading_that_comes_too_late_takes_no_counters_of_the_totals_with_it() {
@@ -261,9 +376,7 @@ mod tests {
             };
             // On the same thread: where it has no core, nobody's patience ends.
             let answer = async {
-                let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../linerate-host/tests/captured");
-                let at = |tree| Sampler::at(Roots::at(format!("{host}/{tree}")), None);
-                let mut samplers = [at("before"), at("after")];
+                let mut samplers = samplers();
                 let (mut number, mut kept) = (0, None);
                 loop {
                     match asked.try_recv() {
@@ -271,8 +384,7 @@ mod tests {
                             (number, kept) = (number + 1, Some(answer));
                         }
                         Ok(Ask::Read(_, _, answer)) => {
-                            let reading = Arc::new(samplers[number / 2].read(Clocks::default()));
-                            let _ = answer.send(Counted { reading, irqs: None });
+                            let _ = answer.send(counted(&mut samplers[number / 2]));
                             number += 1;
                         }
                         Ok(_) => {}
