@@ -234,6 +234,12 @@ pub(crate) fn server_lost(name: &str, peer: SocketAddr, doing: &str, why: &str) 
     )
 }
 
+pub(crate) fn broken(name: &str, port: u16) -> ErrorRecord {
+    let what = format!("lost the server {name} while connecting to port {port}");
+    let hints = ["the server's own log says what it saw".to_owned()];
+    error(Kind::ServerLost, what, "it broke the connection at once", &hints)
+}
+
 pub(crate) fn not_of_protocol(name: &str, peer: SocketAddr, doing: &str, why: &str) -> ErrorRecord {
     let (ip, port) = (peer.ip(), peer.port());
     error(

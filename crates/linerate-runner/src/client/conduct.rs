@@ -9,12 +9,15 @@ use linerate_model::record::{Addresses, ErrorKind, ErrorRecord, PlanRecord, RunR
 use linerate_session::assemble::HostSamples;
 use linerate_session::observer::Observer;
 use linerate_wire::framing::Framing;
+use linerate_wire::iperf3::Cookie;
 use linerate_wire::native::auth;
 use linerate_wire::native::stream::COOKIE_BYTES;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
 
 use super::agree::Server;
-use super::connect::{address_pair, connect_to};
+use super::connect::{CONNECT_LIMIT, address_pair, connect_to, ends};
 use super::driver::{Driver, Over};
 use super::open::{Native, Opening};
 use super::test::{ClientTest, Ended, unchanged};
@@ -25,6 +28,7 @@ use crate::data::{self, drain_ns};
 use crate::errors;
 use crate::host::facts;
 use crate::proven;
+use crate::random::random;
 
 /// A test over a control connection, whatever happens on it.
 pub(super) async fn over_control(
@@ -38,8 +42,9 @@ pub(super) async fn over_control(
         Ok(connected) => connected,
         Err(error) => return failed(record, error),
     };
-    let (Ok(peer), Ok(local)) = (control.peer_addr(), control.local_addr()) else {
-        return failed(record, errors::unable("use the control connection", "it has no addresses"));
+    let (local, peer) = match ends(&control, (name, port)) {
+        Ok(ends) => ends,
+        Err(error) => return failed(record, error),
     };
     record.client = facts(peer).await;
     record.addresses =
@@ -119,8 +124,9 @@ impl ClientTest<'_> {
             Server::Iperf3(cookie) => Some(cookie),
             Server::LateIperf3 { busy: true } => return Err(errors::iperf3_busy(&self.name)),
             Server::LateIperf3 { busy: false } => {
-                control = self.once_more(control).await?;
-                None
+                let (again, cookie) = self.once_more(control).await?;
+                control = again;
+                Some(cookie)
             }
         };
         self.note_found(Dialect::Iperf3, "", observer);
@@ -239,24 +245,39 @@ impl ClientTest<'_> {
         Ok(())
     }
 
-    /// Another control connection to the same server, once it has done with the one there is.
-    async fn once_more(&mut self, control: TcpStream) -> Result<TcpStream, ErrorRecord> {
+    /// Another control connection to the same server of iperf3's, on which it has answered this cookie. When it has done
+    /// with the one there is it closes its port, whoever waits there, and opens it anew.
+    async fn once_more(&mut self, control: TcpStream) -> Result<(TcpStream, Cookie), ErrorRecord> {
         read_out(&mut { control }).await;
+        let (cookie, begun) = (Cookie::from_random(random()), Instant::now());
+        loop {
+            match self.asked_again(&cookie).await {
+                Ok(control) => return Ok((control, cookie)),
+                Err(_) if begun.elapsed() < CONNECT_LIMIT => sleep(find::AGAIN).await,
+                Err(error) => {
+                    let once = "a server of iperf3's for one test (-1) that answers late is gone by then: --dialect iperf3";
+                    let gone = error.kind == ErrorKind::Refused;
+                    return Err(error.with_hints(gone.then(|| once.to_owned())));
+                }
+            }
+        }
+    }
+
+    async fn asked_again(&mut self, cookie: &Cookie) -> Result<TcpStream, ErrorRecord> {
         let (port, ip, bind) = (self.peer.port(), self.request.ip, self.request.bind);
-        let control = connect_to(&self.name, port, ip, bind).await.map_err(|error| {
-            let once = "a server of iperf3's for one test (-1) that answers late is gone by then: --dialect iperf3";
-            let gone = error.kind == ErrorKind::Refused;
-            error.with_hints(gone.then(|| once.to_owned()))
-        })?;
+        let mut control = connect_to(&self.name, port, ip, bind).await?;
         self.go_on_with(&control)?;
-        Ok(control)
+        // Where that cannot be said, nothing is answered.
+        let _ = control.write_all(cookie.bytes()).await;
+        match self.later(&control, None).await {
+            Server::LateIperf3 { .. } => Ok(control),
+            _ => Err(self.lost(errors::AGREEING, &ControlError::Closed.to_string())),
+        }
     }
 
     /// From now on this is the control connection.
     fn go_on_with(&mut self, control: &TcpStream) -> Result<(), ErrorRecord> {
-        let addresses = control.local_addr().and_then(|local| Ok((local, control.peer_addr()?)));
-        (self.local, self.peer) =
-            addresses.map_err(|e| self.lost(errors::AGREEING, &e.to_string()))?;
+        (self.local, self.peer) = ends(control, (&self.name, self.peer.port()))?;
         self.record.addresses.get_or_insert_default().control = address_pair(self.local, self.peer);
         Ok(())
     }

@@ -65,15 +65,13 @@ pub(crate) async fn connect_to(
             socket.connect(address).await
         };
         match tokio::time::timeout(CONNECT_LIMIT, attempt).await {
-            // A connection that its other end breaks at once has no addresses any more.
-            Ok(Ok(stream)) if stream.peer_addr().is_err() => {
-                let why = "it broke the connection at once";
-                last = Some(errors::server_lost(name, address, "connecting", why));
-            }
-            Ok(Ok(stream)) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
+            Ok(Ok(stream)) => match ends(&stream, (name, port)) {
+                Ok(_) => {
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(broken) => last = Some(broken),
+            },
             Ok(Err(e)) => last = Some(errors::connect(name, address, bind, &e)),
             Err(_) => last = Some(errors::silent(name, address)),
         }
@@ -81,7 +79,39 @@ pub(crate) async fn connect_to(
     Err(last.unwrap_or_else(|| errors::no_address(name, ip, false)))
 }
 
+/// This end's address of a control connection, and the server's. One that its other end breaks at once has none any more,
+/// whenever they are asked for.
+pub(super) fn ends(
+    control: &TcpStream,
+    (name, port): (&str, u16),
+) -> Result<(SocketAddr, SocketAddr), ErrorRecord> {
+    let ends = control.local_addr().and_then(|local| Ok((local, control.peer_addr()?)));
+    ends.map_err(|_| errors::broken(name, port))
+}
+
 /// For the record.
 pub(super) fn address_pair(local: SocketAddr, peer: SocketAddr) -> AddressPair {
     AddressPair { client: local.to_string(), server: peer.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::record::ErrorKind;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_breaks_the_connection_at_once_is_lost() {
+        let server = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = server.local_addr().unwrap();
+        let mut control = TcpStream::connect(at).await.unwrap();
+        assert_eq!(ends(&control, ("h", at.port())).unwrap().1, at);
+        let (broken, _) = server.accept().unwrap();
+        socket2::SockRef::from(&broken).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(broken);
+        assert!(control.read(&mut [0]).await.is_err(), "its reset is here");
+        let error = ends(&control, ("h", at.port())).expect_err("it has no addresses");
+        assert_eq!(error.kind, ErrorKind::ServerLost);
+    }
 }

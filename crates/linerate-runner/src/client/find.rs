@@ -23,7 +23,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// A server that is there has answered then after so long, also on a busy host, and four times what the connection took.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// A port that was open just now is tried again after so long.
-const AGAIN: Duration = Duration::from_millis(20);
+pub(super) const AGAIN: Duration = Duration::from_millis(20);
 /// The first bytes of an answer that is not whole are looked at again after so long.
 const PAUSE: Duration = Duration::from_millis(1);
 
