@@ -253,7 +253,7 @@ fn having_sent(datagrams: u64) -> client::Client {
         silence_ns: 5 * SECOND,
         trips: false,
     };
-    let mut client = client::Client::new(terms);
+    let mut client = client::Client::new(terms, 0);
     let seen = Seen::default();
     client.input(0, &seen, Input::Arrived(0));
     client.input(0, &seen, Input::Prepared(None));
@@ -267,13 +267,14 @@ fn having_sent(datagrams: u64) -> client::Client {
 #[test]
 fn a_server_that_does_not_read_is_left() {
     let (traffic, end) = (Traffic::Tcp(TcpPlan::new(1_000)), End::Bytes(1 << 40));
-    let mut client = client::Client::new(client::Terms {
+    let terms = client::Terms {
         plan: TestPlan { traffic, end, ..plan() },
         last: vec![],
         ahead_ns: 0,
         silence_ns: 10 * SECOND,
         trips: false,
-    });
+    };
+    let mut client = client::Client::new(terms, 0);
     let seen = |moved| Seen { moved, ran_ns: u64::MAX, ..Seen::default() };
     client.input(0, &seen(0), Input::Arrived(0));
     client.input(0, &seen(0), Input::Prepared(None));
@@ -379,13 +380,14 @@ fn a_stream_that_has_all_of_its_amount_ends_no_other() {
     let time = TestPlan { end: End::Time(Nanos::from_secs(1)), ..amount.clone() };
     let awake = Seen { ran_ns: u64::MAX, ..Seen::default() };
     for (plan, at_once) in [(amount, false), (time, true)] {
-        let mut client = client::Client::new(client::Terms {
+        let terms = client::Terms {
             plan,
             last: vec![0; 100],
             ahead_ns: 0,
             silence_ns: 30 * SECOND,
             trips: false,
-        });
+        };
+        let mut client = client::Client::new(terms, 0);
         client.input(0, &awake, Input::Arrived(0));
         client.input(0, &awake, Input::Arrived(1));
         client.input(0, &awake, Input::Prepared(None));
@@ -406,5 +408,34 @@ fn a_stream_that_has_all_of_its_amount_ends_no_other() {
         // The other's end was lost, or comes.
         assert_eq!(drained(11 * SECOND, 2 * SECOND + 1, None), Some(11 * SECOND));
         assert_eq!(drained(12 * SECOND, 0, Some(1)), Some(12 * SECOND + 250 * MS));
+    }
+}
+
+/// A server of a second of TCP, asked at 0, ends at `ended_ns`; where this end waited until `began_ns` for its host's
+/// counters, it has seen the rest of that only.
+#[test]
+fn a_server_is_not_short_for_what_held_this_end_up() {
+    for (began_ns, ended_ns, is_short) in [
+        (0, 400 * MS, true),
+        (0, SECOND, false),
+        (600 * MS, SECOND, false),
+        (300 * MS, 400 * MS, true),
+    ] {
+        let traffic = Traffic::Tcp(TcpPlan::new(1_000));
+        let terms = client::Terms {
+            plan: TestPlan { traffic, direction: Direction::Reverse, ..plan() },
+            last: vec![],
+            ahead_ns: 0,
+            silence_ns: 30 * SECOND,
+            trips: false,
+        };
+        let mut client = client::Client::new(terms, 0);
+        let seen = Seen { ran_ns: u64::MAX, ..Seen::default() };
+        client.input(0, &seen, Input::Arrived(0));
+        client.input(began_ns, &seen, Input::Prepared(None));
+        client.input(ended_ns, &seen, Input::Data(DataEvent::Done(0, received(5)), &|_| None));
+        client.input(ended_ns, &seen, Input::Host(Default::default(), Default::default()));
+        assert_eq!(client.outcome(), Some(Ok(())));
+        assert_eq!(client.ended().trouble.is_some(), is_short, "{began_ns} {ended_ns}");
     }
 }

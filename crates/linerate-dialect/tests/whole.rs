@@ -300,7 +300,7 @@ impl Dialect for Iperf2 {
         Framing::Iperf2 { wide: true, ahead_ns: 0, agree: true }
     }
 
-    fn ends(plan: &TestPlan, _: u64, server_ns: u64) -> (Self::Client, Self::Server) {
+    fn ends(plan: &TestPlan, client_ns: u64, server_ns: u64) -> (Self::Client, Self::Server) {
         let (last, silence_ns) = (vec![0; 128], 10 * SECOND);
         let terms = iperf2::client::Terms {
             plan: plan.clone(),
@@ -309,7 +309,7 @@ impl Dialect for Iperf2 {
             silence_ns,
             trips: true,
         };
-        let client = iperf2::client::Client::new(terms);
+        let client = iperf2::client::Client::new(terms, client_ns);
         let terms = iperf2::server::Terms {
             agreed: Arc::new(AgreedPlan { plan: Self::of_server(plan), cuts: vec![] }),
             longest_ns: LONGEST_NS,

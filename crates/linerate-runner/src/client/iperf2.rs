@@ -142,8 +142,8 @@ async fn conduct(
         Some(seen::timed(trips, seen::start(&plan, ends, Way::Forward, (&ids, facts))))
     };
     let watched = (&mut test.record, Box::new(announce) as _);
-    let driver =
-        Driver::new(test.request, Client::new(terms), None, opening, streams, watched, observer);
+    let conversation = Client::new(terms, clock::monotonic_ns());
+    let driver = Driver::new(test.request, conversation, None, opening, streams, watched, observer);
     let Over { conversation, fault, host } = Box::pin(driver.run()).await;
     if let Some(Err(trouble)) = conversation.outcome() {
         return Err(fault.unwrap_or_else(|| test.failed(trouble)));
