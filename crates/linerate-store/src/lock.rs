@@ -32,7 +32,8 @@ impl Drop for Lock {
     }
 }
 
-/// Takes the lock; it is held until what this returns is dropped.
+/// Takes the lock; it is held until what this returns is dropped. What was asked of a writer before is forgotten, at once:
+/// from now on others may see this one, and ask it for its end.
 pub(crate) fn take(store: &Path) -> Result<Lock, StoreError> {
     let path = beside(store, ".lock");
     let file = OpenOptions::new()
@@ -43,7 +44,10 @@ pub(crate) fn take(store: &Path) -> Result<Lock, StoreError> {
         .map_err(|e| StoreError::io("open", &path, &e))?;
     for attempt in 0..TRIES {
         match file.try_lock() {
-            Ok(()) => return Ok(Lock(file)),
+            Ok(()) => {
+                let _ = std::fs::remove_file(beside(store, STOP));
+                return Ok(Lock(file));
+            }
             Err(TryLockError::WouldBlock) if attempt + 1 < TRIES => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => break,
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", &path, &e)),
@@ -67,6 +71,16 @@ pub fn is_locked(store: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_writer_forgets_what_was_asked_of_one_before_it_while_nobody_can_ask_it_yet() {
+        let store = std::env::temp_dir().join(format!("linerate-asked-{}", std::process::id()));
+        std::fs::write(beside(&store, STOP), "").unwrap();
+        let held = take(&store).unwrap();
+        assert!(!beside(&store, STOP).exists());
+        drop(held);
+        std::fs::remove_file(beside(&store, ".lock")).unwrap();
+    }
 
     #[test]
     fn a_child_that_has_not_begun_yet_keeps_no_lock() {

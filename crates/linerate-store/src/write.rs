@@ -77,8 +77,6 @@ impl Campaign {
         }
         drop(reader);
         truncate_wal(&campaign.connection);
-        // It was meant for a writer before this one.
-        campaign.asked_to_stop();
         Ok(campaign)
     }
 

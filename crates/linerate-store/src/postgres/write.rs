@@ -57,6 +57,12 @@ fn locked(server: &Server) -> Result<Client, StoreError> {
     Err(StoreError::Locked(server.shown()))
 }
 
+/// Whether whoever writes was asked for its end; says so once.
+fn is_asked_to_stop(client: &mut Client) -> bool {
+    let asked = client.execute("DELETE FROM linerate.meta WHERE key = $1", &[&STOP]);
+    asked.is_ok_and(|rows| rows > 0)
+}
+
 impl Writer {
     /// Begins: until this returns nothing is there.
     pub(crate) fn create(address: &Address, meta: &Meta) -> Result<Self, StoreError> {
@@ -84,12 +90,11 @@ impl Writer {
         let server = Server::of(address)?;
         let mut client = locked(&server)?;
         identify(&server, &mut client)?;
+        // Meant for a writer before this one. First of all: others may see the lock and ask this one.
+        is_asked_to_stop(&mut client);
         View::open(address)?.check()?;
         let written = counts(&mut client).map_err(|error| server.fault("read", &error))?;
-        let mut writer = Self { server, client, written, broken: false, asks: 0, refusals: 0 };
-        // It was meant for a writer before this one.
-        writer.asked_to_stop()?;
-        Ok(writer)
+        Ok(Self { server, client, written, broken: false, asks: 0, refusals: 0 })
     }
 
     /// Begins another session where the server has ended the one before, and with it the lock: without it others would
@@ -220,7 +225,6 @@ impl StoreWriter for Writer {
             }
         }
         (self.asks, self.refusals) = (0, 0);
-        let asked = self.client.execute("DELETE FROM linerate.meta WHERE key = $1", &[&STOP]);
-        Ok(asked.is_ok_and(|rows| rows > 0))
+        Ok(is_asked_to_stop(&mut self.client))
     }
 }
