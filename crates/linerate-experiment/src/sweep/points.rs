@@ -139,8 +139,9 @@ fn limit(point: &SweepPoint, trials: &[&Outcome]) -> Limit {
     let full = |cpu: Option<f64>| cpu.is_some_and(|percent| percent >= CPU_FULL_PERCENT);
     let asked = point.asked_bps.map_or(point.sent_bps, |asked| asked as f64);
     let unsent = (1.0 - point.sent_bps / asked.max(1.0)).max(0.0);
-    if unsent > point.lost_ratio {
-        // What was never sent cannot be the path's doing.
+    let slower = 1.0 - point.received_bps / point.sent_bps.max(1.0);
+    if unsent > point.lost_ratio.max(slower) {
+        // What was never sent cannot be the path's doing; what came later than it was sent can.
         return if full(point.cpu_sender_percent) { Limit::SenderCpu } else { Limit::SenderHost };
     }
     match (point.lost_path, point.dropped_receiver) {
