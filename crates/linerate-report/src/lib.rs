@@ -28,6 +28,7 @@ pub mod profile;
 pub mod report;
 pub mod rows;
 pub mod run;
+pub mod schema;
 pub mod search;
 pub mod served;
 pub mod spark;
