@@ -349,7 +349,7 @@ fn read(bytes: &[u8]) -> Result<ProfileDocument, String> {
         let format = head.format;
         return Err(format!("format {format} is newer than this version reads ({FORMAT})"));
     }
-    serde_json::from_slice(bytes).map_err(|e| format!("it lacks something: {e}"))
+    ProfileDocument::from_json(bytes).map_err(|e| format!("it lacks something: {e}"))
 }
 
 /// Hands everything on, and begins to sample when the streams exist.

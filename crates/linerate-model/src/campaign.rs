@@ -2,7 +2,8 @@
 //! the runs.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_with_macros::skip_serializing_none;
 
 use crate::kinds::named;
@@ -212,6 +213,7 @@ pub struct StoredRun {
     pub unit: Option<String>,
     /// JSON: the run record of a test, or what a command printed. Only the store has it as text.
     #[schemars(skip)]
+    #[serde(default, deserialize_with = "text")]
     pub record: Option<String>,
     /// What was set while it ran, as read back: `dut: offload.tso = off`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -221,6 +223,12 @@ pub struct StoredRun {
     pub doubts: Vec<String>,
     /// Why it does not count, if it does not.
     pub error: Option<String>,
+}
+
+/// Text as it is, and of other JSON its text.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let json = Option::<Box<RawValue>>::deserialize(from)?;
+    Ok(json.map(|json| serde_json::from_str(json.get()).unwrap_or_else(|_| json.get().to_owned())))
 }
 
 /// Where a campaign stands.
@@ -293,4 +301,27 @@ pub struct ShortCell {
     pub want: u32,
     /// Why the first of the missing ones is missing.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_text_whichever_way_it_stands() {
+        let read = |record: &str| {
+            let run = r#"{"id":1,"slot":1,"attempt":1,"state":"counted","boot":0,"block":0,"setting":"a","warmup":false,
+                "number":1,"started":"","seconds":1,"metric":"sent_bps""#;
+            StoredRun::from_json(format!("{run}{record}}}").as_bytes()).unwrap().record
+        };
+        for (given, want) in [
+            ("", None),
+            (r#","record":null"#, None),
+            (r#","record":{"a":1.50}"#, Some(r#"{"a":1.50}"#)),
+            (r#","record":"{\"a\":1.50}""#, Some(r#"{"a":1.50}"#)),
+            (r#","record":[5]"#, Some("[5]")),
+        ] {
+            assert_eq!(read(given).as_deref(), want, "{given}");
+        }
+    }
 }

@@ -25,6 +25,7 @@ pub mod fleet_agents;
 pub mod fleet_doctor;
 pub mod fleet_events;
 pub mod fleet_now;
+mod from_json;
 pub mod host;
 pub mod hours;
 pub mod key_list;

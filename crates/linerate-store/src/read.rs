@@ -324,7 +324,7 @@ pub(crate) fn read_event(id: i64, row: &Row<'_>) -> Result<(String, Event), Stri
     let (at, body): (String, String) = (get(row, 1)?, get(row, 2)?);
     let sum = row::sum("event", &[&id.to_le_bytes(), at.as_bytes(), body.as_bytes()]);
     verify(sum, row, 3)?;
-    Ok((at, serde_json::from_str(&body).map_err(|e| e.to_string())?))
+    Ok((at, Event::from_json(body.as_bytes()).map_err(|e| e.to_string())?))
 }
 
 pub(crate) fn read_run(id: i64, row: &Row<'_>) -> Result<StoredRun, String> {

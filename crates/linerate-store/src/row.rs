@@ -76,7 +76,7 @@ impl RunRow {
 
 /// The run of a row.
 pub(crate) fn parsed(state: &str, body: &str, record: Option<String>) -> Result<StoredRun, String> {
-    let run: StoredRun = serde_json::from_str(body).map_err(|e| e.to_string())?;
+    let run = StoredRun::from_json(body.as_bytes()).map_err(|e| e.to_string())?;
     if RunState::of(state) != Some(run.state) {
         return Err(format!("state `{state}`"));
     }

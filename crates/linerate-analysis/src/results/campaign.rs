@@ -1,6 +1,6 @@
 //! What a campaign reported, from its store or from the lines that it printed, as labelled sets of runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linerate_model::campaign::{Event, RunState, StoredRun};
 use linerate_model::record::RunRecord;
@@ -57,6 +57,7 @@ impl CampaignNotes {
         let mut notes: Vec<String> = self.events.into_iter().filter_map(note).collect();
         // What the driver made of a setting that the plan did not ask for, once for each.
         notes.extend(doubts.into_iter().map(|(setting, doubt)| format!("{setting}: {doubt}.")));
+        notes.extend(mixed(runs.iter().copied()));
         if let (None, Some(first)) = (known, sets.first())
             && sets.len() > 1
         {
@@ -76,6 +77,18 @@ pub fn within_a_boot<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> b
     runs.clone().next().is_some() && runs.into_iter().all(|run| run.boot == 0) && boots.len() <= 1
 }
 
+/// What is not the same in all runs of a setting, in sentences.
+pub fn mixed<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> BTreeSet<String> {
+    let mut ends = BTreeMap::<&str, Vec<input::Ends>>::new();
+    for run in runs {
+        let record = run.record.as_deref().map(str::as_bytes);
+        let of_run = record.and_then(|json| serde_json::from_slice::<input::Ends>(json).ok());
+        ends.entry(&run.setting).or_default().extend(of_run);
+    }
+    let of_settings = ends.into_values().flat_map(|ends| input::mixed(ends.into_iter()));
+    of_settings.map(|what| format!("Not all runs of a setting had {what}.")).collect()
+}
+
 fn run(run: &StoredRun, all: &[&StoredRun], within_a_boot: bool) -> SetRun {
     SetRun {
         boot: boot(run, all).filter(|_| !within_a_boot),
@@ -84,7 +97,7 @@ fn run(run: &StoredRun, all: &[&StoredRun], within_a_boot: bool) -> SetRun {
         record: run
             .record
             .as_deref()
-            .and_then(|text| serde_json::from_str::<RunRecord>(text).ok())
+            .and_then(|text| RunRecord::from_json(text.as_bytes()).ok())
             .map(Box::new),
         doubts: doubts(run),
     }
@@ -261,6 +274,29 @@ mod tests {
         let (sets, _) = comparable(given.paired, &given.by_unit()[0]);
         let rounded = "1 of 4 runs has a doubt: dut: ring.rx became 512";
         assert_eq!(sets[0].notes, [rounded, "3 of 4 runs have a doubt: host-busy"]);
+    }
+
+    /// As of a campaign that goes on with another version, or on another kernel after a reboot.
+    #[test]
+    fn runs_of_two_versions_are_told() {
+        let mut runs: Vec<StoredRun> = (1..5)
+            .map(|i| run(if i < 3 { "a" } else { "b" }, 1, i, RunState::Counted, false))
+            .collect();
+        let made = |runs: &mut [StoredRun], versions: [&str; 4]| {
+            for (run, version) in runs.iter_mut().zip(versions) {
+                let client = serde_json::json!({ "linerate": version, "kernel": "6.1" });
+                run.record = Some(serde_json::json!({ "client": client }).to_string());
+            }
+        };
+        // A setting may have its own.
+        made(&mut runs, ["0.1.0", "0.1.0", "0.2.0", "0.2.0"]);
+        assert_eq!(reported(runs.clone(), &["a", "b"], Some("a")).notes, [""; 0]);
+        made(&mut runs, ["0.1.0", "0.2.0", "0.1.0", "0.2.0"]);
+        let told = "Not all runs of a setting had the same version of linerate at the client";
+        assert_eq!(
+            reported(runs, &["a", "b"], Some("a")).notes,
+            [format!("{told}: 0.1.0, 0.2.0.")]
+        );
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! JSON, one document or many: pretty-printed, one a line, in a list, or the lines that a running
 //! test printed.
 
+use std::collections::HashMap;
+
 use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::record::{ErrorKind, ErrorRecord, Interval, RunRecord, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::campaign::CampaignNotes;
 use super::{Input, InputError, Item, What, iperf3, plain};
@@ -31,32 +34,36 @@ pub(super) fn read(input: &mut Input, file: &str, bytes: &[u8]) {
         let blank = rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
         line += count_lines(rest.get(..blank).unwrap_or_default());
         let rest = rest.get(blank..).unwrap_or_default();
-        let mut stream = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
+        let mut stream = serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>();
         match stream.next() {
             None => break,
-            Some(Ok(value)) => {
+            Some(Ok(json)) => {
                 let used = stream.byte_offset();
-                reader.document(line, value);
+                reader.document(line, json);
                 line += count_lines(rest.get(..used).unwrap_or_default());
                 start += blank + used;
             }
-            Some(Err(error)) => {
+            Some(Err(mut error)) => {
                 // Where each line is a document of its own, this one ends with its line, and the
                 // next may be whole.
-                let bad = memchr::memchr(b'\n', rest).map(|end| end + 1);
-                let next = bad.and_then(|end| rest.get(end..)).unwrap_or_default();
+                let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+                let (own, next) = rest.split_at(end);
                 let own_line = next.starts_with(b"{\"");
-                let within = if own_line { 0 } else { error.line().saturating_sub(1) as u64 };
-                let what = if error.is_eof() || (own_line && error.line() > 1) {
+                // What is only skipped is told from what is cut less well: a number may be either.
+                let own = if own_line { own } else { rest }.trim_ascii_end();
+                if let Err(of_it) = serde_json::from_slice::<Value>(own) {
+                    error = of_it;
+                }
+                let what = if error.is_eof() {
                     "it ends in the middle of a document".to_owned()
                 } else {
                     format!("expected JSON: {}", without_place(&error.to_string()))
                 };
-                reader.damage(Some(line + within), what);
+                reader.damage(Some(line + error.line().saturating_sub(1) as u64), what);
                 if !own_line {
                     break;
                 }
-                start += blank + bad.unwrap_or(0);
+                start += blank + end;
                 line += 1;
             }
         }
@@ -80,8 +87,18 @@ fn without_place(text: &str) -> &str {
     text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
-fn take(value: &mut Value, key: &str) -> Option<Value> {
-    value.get_mut(key).map(Value::take)
+/// The members of an object, each as it stands in the text.
+type Members<'a> = HashMap<String, &'a RawValue>;
+
+/// What stands in the text as its type. Not by way of a [`Value`], which would bring a second copy of the code that reads
+/// each of these types; and as bytes, since reading a `str` is another one again.
+fn of<'a, T: Deserialize<'a>>(json: &'a RawValue) -> serde_json::Result<T> {
+    serde_json::from_slice(json.get().as_bytes())
+}
+
+/// A member, where it is there and of that type.
+fn member<T: DeserializeOwned>(members: &Members<'_>, key: &str) -> Option<T> {
+    members.get(key).and_then(|json| of(json).ok())
 }
 
 struct Reader<'a> {
@@ -118,38 +135,42 @@ impl Reader<'_> {
         self.input.items.push(Item { source: self.file.to_owned(), what });
     }
 
-    fn document(&mut self, line: u64, value: Value) {
-        match value {
-            Value::Array(list) => {
-                for value in list {
-                    self.document(line, value);
-                }
-            }
-            Value::Object(_) => self.object(line, value),
-            _ => self.damage(Some(line), "expected an object or a list of them".to_owned()),
+    fn document(&mut self, line: u64, json: &RawValue) {
+        match of::<Vec<&RawValue>>(json) {
+            Ok(list) => list.into_iter().for_each(|json| self.object(line, json)),
+            Err(_) => self.object(line, json),
         }
     }
 
-    fn object(&mut self, line: u64, mut value: Value) {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        if let Some(event) = text("event") {
-            return self.event(line, &event, value);
+    fn object(&mut self, line: u64, json: &RawValue) {
+        let Ok(members) = of::<Members<'_>>(json) else {
+            return self.damage(Some(line), "expected an object or a list of them".to_owned());
+        };
+        match member::<String>(&members, "event") {
+            Some(event) => self.event(line, &event, json, &members),
+            None => self.result(line, json, &members),
         }
-        if let Some(what) = newer(&value) {
+    }
+
+    /// An object that is no line of `--json-lines`.
+    fn result(&mut self, line: u64, json: &RawValue, members: &Members<'_>) {
+        let has = |key: &str| members.contains_key(key);
+        if let Some(what) = newer(member(members, "format")) {
             return self.damage(Some(line), what);
         }
         // Runs of a store, as `campaign export --format json-lines` has them.
-        if ["slot", "setting", "state"].iter().all(|key| value.get(key).is_some()) {
-            return self.stored_run(line, value);
+        if has("slot") && has("setting") && has("state") {
+            return self.stored_run(line, json);
         }
-        let kind = text("kind");
+        let document = || of::<Value>(json).map_err(|error| error.to_string());
+        let kind: Option<String> = member(members, "kind");
         match kind.as_deref() {
-            Some("sweep") => self.typed(line, value, |d| What::Sweep(Box::new(d))),
-            Some("search") => self.typed(line, value, |d| What::Search(Box::new(d))),
-            Some("tune") => self.typed(line, value, |d| What::Tune(Box::new(d))),
-            Some("doctor") => self.typed(line, value, |d| What::Doctor(Box::new(d))),
-            Some("profile") => self.typed(line, value, |d| What::Profile(Box::new(d))),
-            Some("compare") => match comparison(&value) {
+            Some("sweep") => self.typed(line, json, What::Sweep),
+            Some("search") => self.typed(line, json, What::Search),
+            Some("tune") => self.typed(line, json, What::Tune),
+            Some("doctor") => self.typed(line, json, What::Doctor),
+            Some("profile") => self.typed(line, json, What::Profile),
+            Some("compare") => match document().and_then(|document| comparison(&document)) {
                 Ok(analysis) => self.push(What::Compare(Box::new(analysis))),
                 Err(what) => self.damage(Some(line), what),
             },
@@ -160,20 +181,20 @@ impl Reader<'_> {
                 );
                 self.damage(Some(line), what);
             }
-            None if value.get("totals").is_some() => {
-                self.typed(line, value, |d| What::Run(Box::new(d)));
-            }
-            None if iperf3::is_document(&value) => match iperf3::record(&value) {
-                Ok(record) => self.iperf3.push(Box::new(record)),
-                Err(what) => self.damage(Some(line), what),
-            },
-            None => match value.get_mut("error").map(Value::take) {
-                Some(error) => {
-                    let why = error.get("what").and_then(Value::as_str).unwrap_or("no reason");
-                    let what =
-                        format!("an error and no result: {}", linerate_model::clean::clean(why));
-                    self.damage(Some(line), what);
+            None if has("totals") => self.typed(line, json, What::Run),
+            // Of `iperf3 -J`.
+            None if has("start") && has("end") => {
+                let known = |id: &str| !id.is_empty() && self.iperf3.iter().any(|r| r.id == id);
+                match document().and_then(|document| iperf3::record(&document)) {
+                    Ok(record) if known(&record.id) => {
+                        self.damage(Some(line), format!("the same run once more: {}", record.id));
+                    }
+                    Ok(record) => self.iperf3.push(Box::new(record)),
+                    Err(what) => self.damage(Some(line), what),
                 }
+            }
+            None => match members.get("error") {
+                Some(error) => self.failed(line, error),
                 None => self.damage(
                     Some(line),
                     "neither a run record nor a document of another verb that can be reported"
@@ -183,76 +204,80 @@ impl Reader<'_> {
         }
     }
 
-    fn typed<D: DeserializeOwned>(&mut self, line: u64, value: Value, make: fn(D) -> What) {
-        match serde_json::from_value::<D>(value) {
+    fn typed<D: DeserializeOwned>(&mut self, line: u64, json: &RawValue, make: fn(D) -> What) {
+        match of(json) {
             Ok(document) => self.push(make(document)),
-            Err(error) => {
-                let what = format!("a document that lacks something: {error}");
-                self.damage(Some(line), what);
-            }
+            Err(error) => self.lacks(line, "a document that", &error),
         }
     }
 
+    /// The place in the error is that in what was read, which may be one of many in a line.
+    fn lacks(&mut self, line: u64, what: &str, error: &serde_json::Error) {
+        self.damage(Some(line), format!("{what} lacks something: {error} of it"));
+    }
+
+    /// What a verb prints in place of its document.
+    fn failed(&mut self, line: u64, error: &RawValue) {
+        let error: Value = of(error).unwrap_or_default();
+        let why = error["what"].as_str().unwrap_or("no reason");
+        let what = format!("an error and no result: {}", linerate_model::clean::clean(why));
+        self.damage(Some(line), what);
+    }
+
     /// A line of `--json-lines`.
-    fn event(&mut self, line: u64, event: &str, mut value: Value) {
+    fn event(&mut self, line: u64, event: &str, json: &RawValue, members: &Members<'_>) {
+        let has = |key: &str| members.contains_key(key);
         match event {
             "start" => {
                 self.close();
-                match (take(&mut value, "record"), value.get("sweep"), value.get("data")) {
-                    (Some(record), ..) => match serde_json::from_value::<RunRecord>(record) {
-                        Ok(record) => self.open = Some((line, Box::new(record))),
-                        Err(error) => {
-                            let what = format!("a start whose record lacks something: {error}");
-                            self.damage(Some(line), what);
-                        }
+                match members.get("record") {
+                    Some(record) => match of(record) {
+                        Ok(record) => self.open = Some((line, record)),
+                        Err(error) => self.lacks(line, "a start whose record", &error),
                     },
-                    (None, Some(_), _) => self.unended = Some(line),
-                    // Of a tuning.
-                    _ if value.get("factors").is_some() => self.unended = Some(line),
-                    (None, None, Some(_)) => self.damage(
+                    // Of a sweep, or of a tuning.
+                    None if has("sweep") || has("factors") => self.unended = Some(line),
+                    None if has("data") => self.damage(
                         Some(line),
                         "lines of iperf3 --json-stream: a report has too little of them".to_owned(),
                     ),
-                    _ => self.damage(Some(line), "a start without its record".to_owned()),
+                    None => self.damage(Some(line), "a start without its record".to_owned()),
                 }
             }
             // iperf3's.
-            "interval" if value.get("data").is_some() => {}
-            "interval" => match (serde_json::from_value::<Interval>(value), &mut self.open) {
+            "interval" if has("data") => {}
+            "interval" => match (of::<Interval>(json), &mut self.open) {
                 (Ok(interval), Some((_, record))) => record.intervals.push(interval),
                 // The end repeats every interval, so one that stands alone is no loss.
                 (Ok(_), None) => {}
-                (Err(error), _) => self.damage(Some(line), format!("no interval: {error}")),
+                (Err(error), _) => self.lacks(line, "an interval that", &error),
             },
             // Of a sweep, search or tuning; the document at the end repeats it.
             "trial" => self.unended = self.unended.or(Some(line)),
             "end" => {
-                let campaign = value.get("total").is_some() && value.get("done").is_some();
                 match &mut self.campaign {
-                    Some((_, lines)) if campaign => return lines.ended = true,
+                    Some((_, lines)) if has("total") && has("done") => return lines.ended = true,
                     _ => {}
                 }
                 self.open = None;
                 self.unended = None;
-                if let Some(record) = take(&mut value, "record") {
-                    self.typed(line, record, |d| What::Run(Box::new(d)));
+                if let Some(record) = members.get("record") {
+                    self.typed(line, record, What::Run);
                 } else if let Some(document) =
-                    take(&mut value, "document").or_else(|| take(&mut value, "search"))
+                    members.get("document").or_else(|| members.get("search"))
                 {
-                    self.object(line, document);
-                } else if let Some(error) = take(&mut value, "error") {
-                    self.object(line, serde_json::json!({ "error": error }));
-                } else if value.get("data").is_none() {
+                    self.result(line, document, &of(document).unwrap_or_default());
+                } else if let Some(error) = members.get("error") {
+                    self.failed(line, error);
+                } else if !has("data") {
                     self.damage(Some(line), "an end without a result".to_owned());
                 }
             }
-            "campaign" => self.campaign(line, &value),
-            "run" => self.stored_run(line, value),
+            "campaign" => self.campaign(line, members),
+            "run" => self.stored_run(line, json),
             // What happened to a campaign, and what other verbs report on the way.
             _ => {
-                if let (Some((_, lines)), Ok(event)) =
-                    (&mut self.campaign, serde_json::from_value::<Event>(value))
-                {
+                if let (Some((_, lines)), Ok(event)) = (&mut self.campaign, of::<Event>(json)) {
                     lines.notes.events.push(event);
                 }
             }
@@ -260,35 +285,26 @@ impl Reader<'_> {
     }
 
     /// A controller begins a campaign, or goes on with it.
-    fn campaign(&mut self, line: u64, value: &Value) {
-        let name = value["name"].as_str().unwrap_or_default();
+    fn campaign(&mut self, line: u64, members: &Members<'_>) {
+        let name: String = member(members, "name").unwrap_or_default();
         if self.campaign.as_ref().is_none_or(|(_, lines)| lines.notes.name != name) {
             self.close_campaign();
         }
         let lines = &mut self.campaign.get_or_insert_with(|| {
-            let before = value["done"].as_u64().unwrap_or(0);
+            let before = member(members, "done").unwrap_or(0);
             (line, Lines { before, ..Lines::default() })
         });
         let lines = &mut lines.1;
         lines.ended = false;
-        lines.total = value["total"].as_u64().unwrap_or(0);
-        lines.notes.name = name.to_owned();
-        lines.notes.baseline = value["baseline"].as_str().map(str::to_owned);
-        let settings = value["settings"].as_array().map(Vec::as_slice).unwrap_or_default();
-        lines.notes.settings =
-            settings.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        lines.total = member(members, "total").unwrap_or(0);
+        lines.notes.name = name;
+        lines.notes.baseline = member(members, "baseline");
+        lines.notes.settings = member(members, "settings").unwrap_or_default();
     }
 
     /// A run of a campaign.
-    fn stored_run(&mut self, line: u64, mut value: Value) {
-        // A store has a record as text; lines have it as it is.
-        if let Some(record) = value.get_mut("record") {
-            *record = match record.take() {
-                kept @ (Value::Null | Value::String(_)) => kept,
-                record => Value::String(record.to_string()),
-            };
-        }
-        match serde_json::from_value::<StoredRun>(value) {
+    fn stored_run(&mut self, line: u64, json: &RawValue) {
+        match of::<StoredRun>(json) {
             Ok(run) => {
                 let (_, lines) = self.campaign.get_or_insert_with(|| {
                     // Without a beginning nothing can be said of an end.
@@ -296,10 +312,7 @@ impl Reader<'_> {
                 });
                 lines.notes.runs.push(run);
             }
-            Err(error) => {
-                let what = format!("a run of a campaign that lacks something: {error}");
-                self.damage(Some(line), what);
-            }
+            Err(error) => self.lacks(line, "a run of a campaign that", &error),
         }
     }
 
@@ -384,6 +397,8 @@ fn comparison(document: &Value) -> Result<Analysis, String> {
                 }
                 Data::Runs { values: values.into(), boots }
             }
+            // Its deviation is that of the runs, and boots are compared by their means.
+            None if !set["boots"].is_null() => return Err(lacks("the values of a set with boots")),
             None => {
                 let (Some(n), Some(mean), Some(sd)) = (number("n"), number("mean"), number("sd"))
                 else {
@@ -478,6 +493,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_be_cut_anywhere() {
+        let line = serde_json::to_string(&records::tcp()).unwrap();
+        for cut in
+            ["{", "{\"id\"", "{\"id\":", "{\"id\":\"a", "{\"id\":\"a\\", "{\"a\":[1,", "{\"a\":1."]
+        {
+            let input = read_all(&format!("{cut}\n{line}\n"));
+            assert_eq!(input.items.len(), 1, "{cut}");
+            assert_eq!(said(&input), ["a.json, line 1: it ends in the middle of a document"]);
+        }
+    }
+
+    #[test]
+    fn depth_is_no_danger() {
+        let deep = |open: &str, close: &str| open.repeat(20_000) + "1" + &close.repeat(20_000);
+        for text in [deep("[", "]"), deep(r#"{"event":"end","document":"#, "}")] {
+            let input = read_all(&text);
+            assert_eq!((input.items.len(), input.damaged.len()), (0, 1), "{:?}", said(&input));
+        }
+    }
+
+    #[test]
     fn what_is_no_result_is_said() {
         for (text, want) in [
             ("", "a.json: it is empty"),
@@ -492,6 +528,8 @@ mod tests {
             ("{\"start\":{},\"end\":{}}", "iperf3"),
             ("{\"error\":{\"what\":\"cannot reach x\"}}", "cannot reach x"),
             ("{\"totals\":{}}", "lacks something: missing field"),
+            ("{\n\"totals\":3}", "a.json, line 1: a document that lacks something: invalid type"),
+            ("{\n\"totals\":3}", " at line 2 column 10 of it"),
             ("[]", "there is no result in it"),
             ("{\"event\":\"listening\"}", "there is no result in it"),
             ("{\"event\":\"note\",\"text\":\"x\"}", "there is no result in it"),
@@ -523,6 +561,8 @@ mod tests {
             r#""n":3,"mean":1,"sd":1e200"#,
             r#""n":1e200,"mean":1,"sd":1"#,
             r#""n":3.5,"mean":1,"sd":1"#,
+            // Taken for independent runs, it would say more than the comparison did.
+            r#""n":200000,"mean":1,"sd":1,"boots":3"#,
         ] {
             let input = read_all(&set(bad));
             assert_eq!((input.items.len(), input.damaged.len()), (0, 1), "{bad}");
@@ -533,6 +573,19 @@ mod tests {
         }
         let wide = set(r#""values":[1,2,3]"#).replace("1 %", "1e300");
         assert!(read_all(&wide).items.is_empty());
+    }
+
+    #[test]
+    fn a_run_of_iperf3_counts_once() {
+        let run = |cookie: &str| {
+            let sum = serde_json::json!({ "bytes": 1, "seconds": 1, "bits_per_second": 8 });
+            let end = serde_json::json!({ "sum_sent": sum, "sum_received": sum });
+            serde_json::json!({ "start": { "cookie": cookie }, "end": end }).to_string()
+        };
+        let input = read_all(&["a", "b", "a", "c"].map(run).concat());
+        let What::Sets(sets) = &input.items[0].what else { panic!("{:?}", input.items) };
+        assert_eq!(sets.sets[0].runs.len(), 3);
+        assert!(said(&input)[0].ends_with("the same run once more: a"), "{:?}", said(&input));
     }
 
     #[test]

@@ -10,12 +10,7 @@ use linerate_model::record::{
 use linerate_model::word::Word;
 use serde_json::Value;
 
-/// Whether a document is one of `iperf3 -J`.
-pub(super) fn is_document(value: &Value) -> bool {
-    value.get("start").is_some() && value.get("end").is_some()
-}
-
-/// The record; an error is the end of a sentence.
+/// The record of an `iperf3 -J` document; an error is the end of a sentence.
 pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
     if let Some(error) = document.get("error").and_then(Value::as_str) {
         return Err(format!("an iperf3 test that failed: {}", linerate_model::clean::clean(error)));

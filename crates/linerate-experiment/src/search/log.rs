@@ -83,7 +83,7 @@ pub struct Entry {
 }
 
 /// One line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Line {
     /// The first.
@@ -97,6 +97,22 @@ pub enum Line {
         /// RFC 3339, UTC.
         at: String,
     },
+}
+
+/// What is in a line. Its content is read as its own type then: serde reads a tagged enum by way of a copy of each value, and
+/// with a copy of all the code.
+#[derive(Deserialize)]
+struct Kind {
+    event: Event,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Event {
+    Search,
+    Facts,
+    Trial,
+    Resumed,
 }
 
 /// A log that was read.
@@ -161,17 +177,21 @@ pub fn read(bytes: &[u8]) -> Result<Log, LogError> {
             continue;
         }
         let fail = |why: String| LogError::Line { line: number, why };
-        let line: Line = serde_json::from_slice(line).map_err(|e| fail(e.to_string()))?;
-        match (line, &head) {
-            (Line::Search(found), None) if found.format == FORMAT => head = Some(*found),
-            (Line::Search(found), None) => {
-                return Err(fail(format!("format {} is not {FORMAT}", found.format)));
+        let bad = |error: serde_json::Error| fail(error.to_string());
+        let Kind { event } = serde_json::from_slice(line).map_err(bad)?;
+        match (event, &head) {
+            (Event::Search, None) => {
+                let found: Head = serde_json::from_slice(line).map_err(bad)?;
+                if found.format != FORMAT {
+                    return Err(fail(format!("format {} is not {FORMAT}", found.format)));
+                }
+                head = Some(found);
             }
             (_, None) => return Err(fail("the first line must say what was searched".into())),
-            (Line::Search(_), Some(_)) => return Err(fail("a second search begins".into())),
-            (Line::Facts(found), _) => facts = *found,
-            (Line::Trial(entry), _) => entries.push(*entry),
-            (Line::Resumed { .. }, _) => {}
+            (Event::Search, Some(_)) => return Err(fail("a second search begins".into())),
+            (Event::Facts, _) => facts = serde_json::from_slice(line).map_err(bad)?,
+            (Event::Trial, _) => entries.push(serde_json::from_slice(line).map_err(bad)?),
+            (Event::Resumed, _) => {}
         }
     }
     Ok(Log { head: head.ok_or(LogError::Empty)?, facts, entries, whole })

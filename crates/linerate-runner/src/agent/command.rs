@@ -231,17 +231,38 @@ mod tests {
         assert_eq!(done.err, "done\n");
     }
 
+    /// Is told to end once it has made the file that its script calls `$BEGAN`.
+    fn ended_once_it_has_begun(name: &str, script: &str) -> CommandOutcome {
+        let file = format!("linerate-command-{}-{name}", std::process::id());
+        let (file, stop) = (std::env::temp_dir().join(file), Stop::default());
+        let _ = std::fs::remove_file(&file);
+        let script = script.replace("$BEGAN", &file.display().to_string());
+        let argv = ["sh", "-c", script.as_str()].map(String::from).to_vec();
+        let request = CommandRequest { argv, limit_ms: 60_000, keep_bytes: 100 };
+        let done = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run(&request, &stop, None).unwrap());
+            while !file.exists() && !running.is_finished() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stop.now();
+            running.join().unwrap()
+        });
+        std::fs::remove_file(&file).unwrap();
+        done
+    }
+
     #[test]
     fn time_is_bounded_and_nothing_of_the_group_stays() {
-        let done = shell("sleep 1000 & echo $!; trap '' TERM; while :; do sleep 1; done", 300, 100);
-        assert!(done.timed_out);
+        assert!(shell("exec sleep 1000", 100, 100).timed_out);
+        let script = "sleep 1000 & echo $!; trap '' TERM; touch $BEGAN; while :; do sleep 1; done";
+        let done = ended_once_it_has_begun("stays", script);
         assert_eq!(done.signal, Some(9));
         let pid: i32 = done.out.trim().parse().unwrap();
         let gone = || {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             stat.is_empty() || stat.contains(") Z ")
         };
-        assert!((0..200).any(|_| {
+        assert!((0..3_000).any(|_| {
             std::thread::sleep(Duration::from_millis(20));
             gone()
         }));
@@ -254,8 +275,8 @@ mod tests {
     fn one_that_left_the_group_and_holds_an_output_does_not_hold_the_host() {
         let start = Instant::now();
         // Far longer than the test waits; ended below.
-        let done = shell("echo kept; setsid sleep 600 & echo $!; wait $!", 300, 100);
-        assert!(done.timed_out || done.code.is_some());
+        let script = "echo kept; setsid sh -c 'echo $$; touch $BEGAN; exec sleep 600' & wait $!";
+        let done = ended_once_it_has_begun("left", script);
         let mut lines = done.out.lines();
         assert_eq!(lines.next(), Some("kept"), "{done:?}");
         assert!(done.truncated, "its end was not seen: {done:?}");

@@ -69,7 +69,7 @@ impl Link {
         if self.stream.read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        Ok(Some(serde_json::from_str(&line)?))
+        Ok(Some(serde_json::from_slice(line.as_bytes())?))
     }
 
     /// Orders, and waits for the answer.

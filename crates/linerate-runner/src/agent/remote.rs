@@ -381,7 +381,8 @@ fn whole(document: &mut String, reply: Reply) -> Result<Option<Reply>, String> {
     if !piece.last {
         return Ok(None);
     }
-    serde_json::from_str(&std::mem::take(document)).map(Some).map_err(|e| e.to_string())
+    // As bytes, as frames are: a `str` is read by a copy of all the code.
+    serde_json::from_slice(std::mem::take(document).as_bytes()).map(Some).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -123,7 +123,8 @@ impl StoreReader for View {
         let query = "SELECT id, at, body::text FROM linerate.event WHERE id > $1 ORDER BY id";
         let rows = self.rows(query, &[&signed(read)])?;
         self.numbered(&rows, read, |row| {
-            let event = serde_json::from_str(get(row, 2)?).map_err(|why| why.to_string())?;
+            let body: &str = get(row, 2)?;
+            let event = Event::from_json(body.as_bytes()).map_err(|why| why.to_string())?;
             Ok((get(row, 1)?, event))
         })
     }
