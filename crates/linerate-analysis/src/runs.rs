@@ -91,11 +91,13 @@ pub fn comparable<'a>(paired: bool, group: &[&'a SetOfRuns]) -> (Vec<Set>, Vec<(
         let boots = booted.then(|| Boots::of_labels(labels, paired));
         let doubts: Vec<BTreeSet<&str>> =
             runs.iter().map(|r| r.doubts.iter().map(String::as_str).collect()).collect();
+        let (all, left_out) = (set.runs.len(), set.runs.len().saturating_sub(runs.len()));
+        let missing = || format!("{left_out} of {all} runs left out: without a figure");
         Set {
             label: set.label.clone(),
             unit: set.unit.clone(),
             data: Data::Runs { values: values.into(), boots },
-            notes: doubted(&doubts),
+            notes: (left_out > 0).then(missing).into_iter().chain(doubted(&doubts)).collect(),
         }
     });
     let short = short.into_iter().map(|(set, runs)| (set.label.as_str(), runs.len())).collect();
@@ -210,6 +212,8 @@ mod tests {
         let (a, b) = (set("a", "s", &a), set("b", "s", &b));
         let group = [&a, &b];
         let (sets, _) = comparable(false, &group);
+        let notes: Vec<&[String]> = sets.iter().map(|s| s.notes.as_slice()).collect();
+        assert_eq!(notes, [&[][..], &["1 of 10 runs left out: without a figure".to_owned()]]);
         let odd = odd_runs(&group, &sets, 40);
         let reported: Vec<_> =
             odd.iter().map(|o| (o.label, o.set, o.index, o.run.run, o.value)).collect();

@@ -560,7 +560,9 @@ fn a_log_of_something_else_is_refused() {
     let entry = Line::Trial(Box::new(entry)).text();
     assert_eq!(read(b""), Err(LogError::Empty));
     assert_eq!(read(b"\n\n"), Err(LogError::Empty));
-    for bad in ["{}\n".to_owned(), entry.clone(), format!("{head}x\n"), format!("{head}{head}")] {
+    let later = format!("{head}{{\"event\":\"later\"}}\n");
+    let twice = format!("{head}{head}");
+    for bad in ["{}\n".to_owned(), entry.clone(), format!("{head}x\n"), twice, later] {
         assert!(matches!(read(bad.as_bytes()), Err(LogError::Line { .. })), "{bad}");
     }
     let other = read(format!("{head}{entry}").as_bytes()).unwrap();

@@ -165,3 +165,31 @@ pub struct Gain {
     /// High end.
     pub high: f64,
 }
+
+impl Gain {
+    /// How many decimals to write it with: at least so many, and up to four where what is not 0 would be written as 0.
+    pub fn decimals(&self, least: usize) -> usize {
+        let sizes = [self.mean, self.low, self.high].map(f64::abs);
+        let smallest = sizes.into_iter().filter(|size| *size > 0.0).fold(f64::INFINITY, f64::min);
+        let shown = [0.5, 0.05, 0.005, 0.000_5].iter().position(|half| smallest > *half);
+        shown.unwrap_or(4).max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_zero_is_not_written_so() {
+        for (mean, low, high, least, decimals) in [
+            (18.0, 17.3, 18.7, 0, 0),
+            (0.4, 0.2, 0.6, 0, 1),
+            (0.1, 0.04, 0.16, 1, 2),
+            (-1.0, -2.0, -1e-9, 1, 4),
+            (0.0, 0.0, 0.0, 1, 1),
+        ] {
+            assert_eq!(Gain { mean, low, high }.decimals(least), decimals, "{mean} {low} {high}");
+        }
+    }
+}

@@ -104,8 +104,10 @@ pub(crate) fn level_name(factor: &TuneFactor, number: u64) -> String {
 
 /// A gain with its interval, or the sign that there is none.
 pub(crate) fn gain(gain: Option<&Gain>) -> String {
-    let words = |g: &Gain| format!("{:.1} % ({:.1} to {:.1})", g.mean, g.low, g.high);
-    gain.map_or_else(|| ABSENT.to_owned(), words)
+    number::or_absent(gain, |gain| {
+        let (Gain { mean, low, high }, digits) = (gain, gain.decimals(1));
+        format!("{mean:.digits$} % ({low:.digits$} to {high:.digits$})")
+    })
 }
 
 /// What its levels other than the best would add, each with how sure that is: the best of them.

@@ -187,7 +187,6 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     // A plan may hold settings of several units on purpose; files are named one by one.
     let apart = if is_one_store(args) { other_units(&mut sets) } else { None };
-    tell_apart(&mut sets, &files(args));
     if let Some(asked) = &args.unit {
         check_units(&sets, asked)?;
     }
@@ -249,7 +248,8 @@ fn sets(args: &CompareArgs) -> Result<Sets, Failure> {
     let (mut sets, mut missing) = (Vec::<Set>::new(), Vec::new());
     let mut baseline = None;
     let mut within_a_boot = false;
-    for file in &files(args) {
+    let files = files(args);
+    for file in &files {
         if args.baseline.as_ref() == Some(file) {
             baseline = Some(sets.len());
         }
@@ -266,6 +266,8 @@ fn sets(args: &CompareArgs) -> Result<Sets, Failure> {
             return Err(no_such_set(format!("no set `{}`", label.display()), &sets));
         }
     }
+    // As long as they stand in the order of the files.
+    tell_apart(&mut sets, &files);
     if let Some(upto) = baseline.and_then(|at| sets.get_mut(..=at)) {
         upto.rotate_right(1);
     }

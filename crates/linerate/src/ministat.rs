@@ -143,6 +143,10 @@ fn unknown_option(program: &[u8], what: &str, option: u8) -> Failure {
 /// `POSIXLY_CORRECT` makes the first file end them.
 fn parse(program: &[u8], args: Vec<OsString>) -> Result<Request, Failure> {
     let mut options = Options { width: terminal_width(), ..Options::default() };
+    // It says what other options there are, wherever it stands.
+    if args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--modern") {
+        options.arithmetic = Arithmetic::Modern;
+    }
     let mut level = None;
     let mut files = Vec::new();
     let mut args = args.into_iter();
@@ -153,7 +157,6 @@ fn parse(program: &[u8], args: Vec<OsString>) -> Result<Request, Failure> {
             break;
         }
         if bytes == b"--modern" {
-            options.arithmetic = Arithmetic::Modern;
             continue;
         }
         if bytes.len() < 2 || bytes.first() != Some(&b'-') {

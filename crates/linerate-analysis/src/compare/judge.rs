@@ -35,16 +35,17 @@ pub(super) fn judge(sets: &[SetFigures], comparison: &mut Comparison, options: &
         comparison.smallest_effect = power::detectable(d.df, level).map(|e| e * d.standard_error);
     }
     let Some(margin) = comparison.margin else { return };
+    // With fewer than three there is no comparison.
     comparison.runs_needed = match comparison.basis {
         Basis::Runs => {
             let sd = pooled_sd(&base.all, &set.all);
             sd.and_then(|sd| power::units_needed(margin, sd * sd, level))
-                .map(|runs| Needed::new(None, runs))
+                .map(|runs| Needed::new(None, runs.max(3)))
         }
         Basis::PairedRuns => {
             let n = base.set.values().len() as f64;
             power::pairs_needed(margin, d.standard_error * d.standard_error * n, level)
-                .map(|runs| Needed::new(None, runs))
+                .map(|runs| Needed::new(None, runs.max(3)))
         }
         Basis::Boots | Basis::WithinBoots => plan(base, set, margin, level),
         Basis::PairedBoots => {
@@ -76,4 +77,27 @@ fn plan(base: &SetFigures, set: &SetFigures, margin: f64, level: f64) -> Option<
         }
     };
     Some(Needed::new(Some(plan.boots), plan.runs_per_boot))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compare::{Options, compare};
+    use crate::set::{Data, Set};
+
+    #[test]
+    fn what_is_needed_can_be_compared() {
+        let set = |label: &str, values: [f64; 3]| Set {
+            label: label.to_owned(),
+            unit: None,
+            data: Data::Runs { values: values.to_vec().into(), boots: None },
+            notes: Vec::new(),
+        };
+        // One percent is ten standard deviations: two runs would show it.
+        let sets = [set("a", [100.0, 100.1, 99.9]), set("b", [200.0, 200.2, 199.9])];
+        for paired in [false, true] {
+            let options = Options { paired, ..Options::default() };
+            let needed = compare(&sets, &options).unwrap().comparisons[0].runs_needed.unwrap();
+            assert_eq!((needed.total, needed.boots), (3, None), "paired {paired}");
+        }
+    }
 }

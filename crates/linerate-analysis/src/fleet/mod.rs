@@ -11,7 +11,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use linerate_stats::offline::polish::{Cell, polish};
 use linerate_stats::offline::summary::{Moments, median, sorted};
@@ -178,7 +178,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(table: &'a Table<'a>, cells: Vec<usize>) -> Self {
-        let all: BTreeSet<_> = table.pairs.iter().collect();
+        let all: HashSet<_> = table.pairs.iter().collect();
         let each_way = table.pairs.iter().any(|(from, to)| all.contains(&(*to, *from)));
         let shape = Shape::default();
         let (by_time, nulls, fit) = (Vec::new(), Vec::new(), Fit::default());

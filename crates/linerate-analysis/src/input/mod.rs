@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use linerate_model::clean::clean;
+use linerate_model::host::HostFacts;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::metric::Metric;
@@ -144,9 +146,41 @@ pub fn doubts(record: &Value) -> impl Iterator<Item = &str> {
     doubts.into_iter().flatten().filter_map(|doubt| doubt.get("kind")?.as_str())
 }
 
-/// What is wrong with a document of a later version, as a sentence without a full stop.
-pub(crate) fn newer(document: &Value) -> Option<String> {
-    let format = document.get("format")?.as_u64().filter(|format| *format > FORMAT)?;
+/// What a record says of the two hosts of its run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ends {
+    client: HostFacts,
+    server: Option<HostFacts>,
+}
+
+/// What is not the same in all runs of a set though no setting says so, as ends of sentences. A campaign that goes on
+/// later, or reboots, may meet another kernel or version.
+pub(crate) fn mixed(runs: impl Iterator<Item = Ends>) -> Vec<String> {
+    const FACTS: [&str; 3] = ["host name", "kernel", "version of linerate"];
+    let mut known: [[BTreeSet<String>; FACTS.len()]; 2] = Default::default();
+    for Ends { client, server } in runs {
+        for (known, host) in known.iter_mut().zip([client, server.unwrap_or_default()]) {
+            let facts = [Some(host.hostname), host.kernel, Some(host.linerate)];
+            for (known, fact) in known.iter_mut().zip(facts) {
+                known.extend(fact.filter(|fact| !fact.is_empty()));
+            }
+        }
+    }
+    let several = |(end, known): (&str, &[BTreeSet<String>; FACTS.len()])| {
+        let several = FACTS.iter().zip(known).filter(|(_, known)| known.len() > 1);
+        let words = several.map(|(fact, known)| {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            clean(&format!("the same {fact} at the {end}: {}", known.join(", "))).into_owned()
+        });
+        words.collect::<Vec<_>>()
+    };
+    ["client", "server"].into_iter().zip(&known).flat_map(several).collect()
+}
+
+/// What is wrong with a document of a later format, as a sentence without a full stop.
+pub(crate) fn newer(format: Option<u64>) -> Option<String> {
+    let format = format.filter(|format| *format > FORMAT)?;
     Some(format!("format {format} is newer than this version reads ({FORMAT})"))
 }
 
@@ -468,6 +502,16 @@ mod tests {
                 "1M\n2\n3M\n",
                 &auto,
                 "a.stat, line 2, column 1: the value has no unit, above it is `M`",
+            ),
+            (
+                "# unit: Mbit/s\n1\n2\n# unit: Gbit/s\n3\n",
+                &auto,
+                "a.stat, line 4: the unit is `Gbit/s`, above it is `Mbit/s`",
+            ),
+            (
+                "# unit: G\n1M\n2M\n3M\n",
+                &auto,
+                "a.stat: the values are in `M`, and a comment says `G`",
             ),
             ("1\n2\n3\n", &size, "a.stat: 3 values do not make whole boots of 2"),
             ("1 a\n2\n3 b\n", &column, "a.stat, line 2, column 2: the boot is missing"),

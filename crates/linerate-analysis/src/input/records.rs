@@ -4,9 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use linerate_model::clean::clean;
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Boots, InputError, ReadOptions, Set, doubted, doubts, finish, in_range, newer};
+use super::{
+    Boots, Ends, InputError, ReadOptions, Set, doubted, doubts, finish, in_range, mixed, newer,
+};
 use crate::metric::{DEFAULT, Metric, find, names};
 
 pub(super) fn read(
@@ -43,7 +46,8 @@ pub(super) fn read(
         let run = whole(run);
         let number = values.len() + 1;
         let value = figure(file, number, run, metric)?;
-        if let Some(id) = run.get("id").and_then(Value::as_str).filter(|id| !id.is_empty())
+        let id = run.get("id").or_else(|| run.pointer("/start/cookie"));
+        if let Some(id) = id.and_then(Value::as_str).filter(|id| !id.is_empty())
             && let Some(first) = seen.insert(id, number)
         {
             let what = format!("record {number} is of the same run as record {first}: id {id}");
@@ -67,7 +71,10 @@ pub(super) fn read(
     // A name that all runs of the set were given is its own.
     let given = |run: &Value| run.get("label").and_then(Value::as_str).map(str::to_owned);
     let is_run = |run: &&Value| run.get("event").is_none_or(|event| event == "end");
-    let labels: Vec<Option<String>> = runs.iter().filter(is_run).map(whole).map(given).collect();
+    let all = || runs.iter().filter(is_run).map(whole);
+    let ends = mixed(all().filter_map(|run| Ends::deserialize(run).ok()));
+    notes.extend(ends.iter().map(|what| format!("not all runs had {what}")));
+    let labels: Vec<Option<String>> = all().map(given).collect();
     let own = labels.first().cloned().flatten().filter(|_| labels.windows(2).all(|w| w[0] == w[1]));
     finish(file, values, unit, boots, options, notes).map(|mut set| {
         set.label = own.map_or(set.label, |own| clean(&own).into_owned());
@@ -107,7 +114,7 @@ pub(super) fn figure(
     metric: &Metric,
 ) -> Result<f64, InputError> {
     let fail = |what: String| InputError::new(file, format!("record {number}: {what}"));
-    if let Some(what) = newer(run) {
+    if let Some(what) = newer(run.get("format").and_then(Value::as_u64)) {
         return Err(fail(what).hint("use a linerate as new as the one that wrote it"));
     }
     let iperf3 = run.get("end").is_some() || run.get("start").is_some();
@@ -184,10 +191,35 @@ mod tests {
         let sets = |ids| read("r.json", text(ids).as_bytes(), &ReadOptions::default());
         let error = sets(["\"x\"", "\"y\"", "\"z\"", "\"y\""]).unwrap_err().to_string();
         assert!(error.contains("record 4 is of the same run as record 2: id y"), "{error}");
+        let cookies = r#"{"start":{"cookie":"c"},"end":{"sum_received":{"bits_per_second":5e8}}}"#;
+        let error = read("i.json", cookies.repeat(3).as_bytes(), &ReadOptions::default());
+        assert!(error.unwrap_err().to_string().contains("same run as record 1: id c"));
         // What has no name of its own is nobody's double.
         for ids in [["\"\""; 4], ["null"; 4], ["1"; 4], ["\"x\"", "null", "\"y\"", "\"\""]] {
             assert_eq!(sets(ids).unwrap()[0].values().len(), 4, "{ids:?}");
         }
+    }
+
+    #[test]
+    fn runs_of_two_kernels_are_no_repetition() {
+        let run = |kernel: &str, server: &str| {
+            let client = serde_json::json!({ "hostname": "a", "kernel": kernel, "linerate": "1" });
+            let server = serde_json::json!({ "hostname": server, "kernel": "6.1" });
+            let totals = serde_json::json!({ "receiver": { "bits_per_second": 5 } });
+            serde_json::json!({ "client": client, "server": server, "totals": totals }).to_string()
+        };
+        let notes = |runs: [(&str, &str); 3]| {
+            let text: String = runs.map(|(kernel, server)| run(kernel, server)).concat();
+            read("r.json", text.as_bytes(), &ReadOptions::default()).unwrap().remove(0).notes
+        };
+        assert_eq!(notes([("6.1", "b"); 3]), [""; 0]);
+        assert_eq!(
+            notes([("6.1", "b"), ("6.1", "c"), ("6.2", "b")]),
+            [
+                "not all runs had the same kernel at the client: 6.1, 6.2",
+                "not all runs had the same host name at the server: b, c",
+            ]
+        );
     }
 
     #[test]

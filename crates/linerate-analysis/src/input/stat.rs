@@ -9,6 +9,8 @@
 use super::{BootRule, Boots, InputError, ReadOptions, Set, finish, in_range};
 use linerate_stats::strtod::{parse_c_double, plain_number};
 
+const ONE_UNIT: &str = "write all values in one unit";
+
 pub(super) fn read(
     file: &str,
     bytes: &[u8],
@@ -180,8 +182,12 @@ impl Reader<'_> {
     }
 
     fn comment(&mut self, number: usize, text: &str) -> Result<(), InputError> {
-        if let Some(unit) = text.strip_prefix("unit:") {
-            self.stated = Some(unit.trim().to_owned()).filter(|unit| !unit.is_empty());
+        if let Some(unit) = text.strip_prefix("unit:").map(str::trim).filter(|u| !u.is_empty()) {
+            if let Some(before) = self.stated.as_deref().filter(|before| *before != unit) {
+                let what = format!("the unit is `{unit}`, above it is `{before}`");
+                return Err(self.fail(number, None, what).hint(ONE_UNIT));
+            }
+            self.stated = Some(unit.to_owned());
         }
         if !self.started {
             let words: Vec<&str> = Fields::of(text).collect();
@@ -310,12 +316,19 @@ impl Reader<'_> {
             (Some(b), None) => format!("the value has no unit, above it is `{b}`"),
             (None, _) => format!("the unit is `{unit}`, the values above have none"),
         };
-        Err(self.fail(number, Some(self.value_field), what).hint("write all values in one unit"))
+        Err(self.fail(number, Some(self.value_field), what).hint(ONE_UNIT))
     }
 
     fn finish(self) -> Result<Vec<Set>, InputError> {
         let boots = (!self.boots.is_empty()).then(|| Boots::of_labels(self.boots, false));
-        let unit = self.unit.flatten().or(self.stated);
+        let behind = self.unit.flatten();
+        if let (Some(behind), Some(stated)) = (&behind, &self.stated)
+            && behind != stated
+        {
+            let what = format!("the values are in `{behind}`, and a comment says `{stated}`");
+            return Err(InputError::new(self.file, what).hint(ONE_UNIT));
+        }
+        let unit = behind.or(self.stated);
         finish(self.file, self.values, unit, boots, self.options, Vec::new()).map(|set| vec![set])
     }
 }

@@ -297,15 +297,20 @@ fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
     let margin = MARGIN * 100.0;
     match (verdict, gain) {
         (Some(Verdict::Equivalent), _) => format!("no difference larger than {margin:.0} %"),
-        (Some(Verdict::Different), Some(Gain { mean, low, high })) if mean >= 0.0 => {
-            format!("worth {mean:.0} % ({low:.0} to {high:.0})")
-        }
-        (Some(Verdict::Different), Some(Gain { mean, low, high })) => {
-            format!("costs {:.0} % ({:.0} to {:.0})", -mean, -high, -low)
+        (Some(Verdict::Different), Some(gain @ Gain { mean, low, high })) => {
+            let digits = gain.decimals(0);
+            match mean >= 0.0 {
+                true => format!("worth {mean:.digits$} % ({low:.digits$} to {high:.digits$})"),
+                false => {
+                    let [mean, low, high] = [-mean, -high, -low];
+                    format!("costs {mean:.digits$} % ({low:.digits$} to {high:.digits$})")
+                }
+            }
         }
         (Some(Verdict::Inconclusive), Some(Gain { low, high, .. })) => {
+            let digits = Gain { mean: high, low, high }.decimals(0);
             format!(
-                "not settled after {pairs} pairs: between {low:+.0} and {high:+.0} %; --pairs for more"
+                "not settled after {pairs} pairs: between {low:+.digits$} and {high:+.digits$} %; --pairs for more"
             )
         }
         _ => "the runs allow no verdict".to_owned(),
@@ -498,5 +503,10 @@ mod tests {
             base.iter().zip([30.0, -30.0, 25.0, -20.0, 10.0, 5.0]).map(|(a, b)| a + b).collect();
         assert!(said(&base, &wild).starts_with("not settled after 6 pairs"));
         assert_eq!(said(&base[..2], &more[..2]), "too few runs were made to say");
+        // A small gain is not none.
+        let little: Vec<f64> =
+            base.iter().zip([0.4, 0.3, 0.5, 0.45, 0.35, 0.4]).map(|(a, b)| a + b).collect();
+        assert_eq!(said(&base, &little), "worth 0.4 % (0.3 to 0.5)");
+        assert_eq!(said(&little, &base), "costs 0.4 % (0.3 to 0.5)");
     }
 }

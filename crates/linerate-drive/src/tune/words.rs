@@ -18,7 +18,8 @@ pub(super) fn combination(factors: &[Factor], combination: &Combination) -> Stri
 
 /// A gain with its interval: `18.2 % (16.0 to 20.4)`.
 fn gain(gain: Gain) -> String {
-    format!("{:.1} % ({:.1} to {:.1})", gain.mean, gain.low, gain.high)
+    let (Gain { mean, low, high }, digits) = (gain, gain.decimals(1));
+    format!("{mean:.digits$} % ({low:.digits$} to {high:.digits$})")
 }
 
 /// The answer; `candidate` is what was compared with the default at the end, and gave no figure in so many blocks in which
@@ -151,6 +152,13 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
+
+    #[test]
+    fn an_end_of_an_interval_above_0_is_not_written_as_0() {
+        let found = Gain { mean: 0.12, low: 0.04, high: 0.2 };
+        assert_eq!(gain(found), "0.12 % (0.04 to 0.20)");
+        assert_eq!(gain(Gain { mean: 18.2, low: 16.0, high: 20.4 }), "18.2 % (16.0 to 20.4)");
+    }
 
     #[test]
     fn what_failed_in_its_confirmation_is_said() {

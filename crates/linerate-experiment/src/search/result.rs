@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use linerate_model::record::Limit;
 use linerate_model::search::{BoundRecord, GoalRecord, KneeRecord, TrialRecord};
 use linerate_model::units::si;
+use linerate_stats::offline::summary;
 
 use super::classify::{self, Board, Bounds};
 use super::goal::Goal;
@@ -168,10 +169,9 @@ impl Search {
     /// Median of what arrived at a load, over its valid trials.
     fn received_at(&self, load: usize) -> Option<f64> {
         let valid = |m: &&Made| m.load == Some(load) && m.outcome.invalid.is_none();
-        let mut received: Vec<f64> =
+        let received: Vec<f64> =
             self.made.iter().filter(valid).map(|m| m.outcome.received_bps).collect();
-        received.sort_by(f64::total_cmp);
-        received.get(received.len() / 2).copied()
+        summary::median(&summary::sorted(&received))
     }
 
     /// Mean of what the sender sent at a load.
@@ -268,4 +268,39 @@ fn places(trials: &[&Made]) -> String {
 
 fn words(said: Vec<String>) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Way;
+    use linerate_model::units::BitRate;
+
+    use super::super::{Next, Settings};
+    use super::*;
+    use crate::trial::Outcome;
+
+    #[test]
+    fn the_median_of_two_trials_is_between_them() {
+        let rate = |bps: u64| BitRate::new(bps).unwrap();
+        let mut search = Search::new(Settings {
+            way: Way::Forward,
+            min: rate(1_000_000),
+            max: Some(rate(2_000_000)),
+            goals: vec![Goal::parse("loss=0,time=1s,sum=3s,width=50%").unwrap()],
+            ci: None,
+            shape: false,
+            max_time: None,
+        });
+        let mut received_bps = 1.9e6;
+        while matches!(search.next(), Next::Run { .. }) {
+            received_bps += 1e4;
+            search.take(Outcome { sent_bps: 2e6, received_bps, took_s: 1.0, ..Outcome::default() });
+        }
+        let bound = search.goals()[0].at_lower.unwrap();
+        let at_it = |made: &&Made| made.load.is_some() && made.trial.rate == Some(rate(2_000_000));
+        let there = search.made().iter().filter(at_it);
+        let received: Vec<f64> = there.map(|made| made.outcome.received_bps).collect();
+        assert_eq!((received, bound.load_bps), (vec![1.94e6, 1.95e6], 2e6));
+        assert_eq!(bound.received_bps, Some(1.945e6));
+    }
 }

@@ -11,7 +11,7 @@ mod regimes;
 mod words;
 mod zoom;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use linerate_model::plan::Way;
 use linerate_model::record::Doubt;
@@ -170,7 +170,7 @@ impl Sweep {
         let most = sent.fold(0.0, f64::max);
         let beyond = |asked: u64| asked as f64 > OUT_OF_REACH * most;
         let valid = ours().filter(|t| t.outcome.invalid.is_none()).filter_map(|t| t.value);
-        let tried: BTreeSet<u64> = valid.filter(|v| *v < asked && beyond(*v)).collect();
+        let tried: HashSet<u64> = valid.filter(|v| *v < asked && beyond(*v)).collect();
         if most > 0.0 && beyond(asked) && tried.len() >= OUT_OF_REACH_TRIED {
             self.out_of_reach.push((job.way, Some(asked)));
             return true;

@@ -310,7 +310,8 @@ fn a_queue_that_only_grows_has_the_limit_of_the_value_above() {
                     lost_path: Some(0),
                     dropped_receiver: Some(0),
                     limit: Some(Limit::RequestedRate),
-                    ..printed(asked, asked, 100.0, &[])
+                    // The last datagram's time was over.
+                    ..printed(asked, asked * 0.9999, 100.0, &[])
                 },
                 (_, limit) => Outcome { limit, ..printed(asked, asked, 100.0, &[]) },
             }

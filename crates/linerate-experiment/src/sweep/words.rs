@@ -29,17 +29,14 @@ fn rate(bits_per_second: f64) -> String {
     si(bits_per_second, "bit/s")
 }
 
-/// `28 %`, `0.52 %`, `0 %`.
+/// `28 %`, `0.52 %`; `0 %` only of nothing, `100 %` only of all.
 fn share(ratio: f64) -> String {
-    let percent = ratio * 100.0;
-    if percent == 0.0 {
-        "0 %".to_owned()
-    } else if percent < 0.01 {
-        "less than 0.01 %".to_owned()
-    } else if percent < 9.95 {
-        format!("{percent:.2} %")
-    } else {
-        format!("{percent:.0} %")
+    match ratio * 100.0 {
+        0.0 => "0 %".to_owned(),
+        p if p < 0.01 => "less than 0.01 %".to_owned(),
+        p if p > 99.99 && p < 100.0 => "more than 99.99 %".to_owned(),
+        p if p < 9.95 || (99.5..100.0).contains(&p) => format!("{p:.2} %"),
+        p => format!("{p:.0} %"),
     }
 }
 
@@ -340,5 +337,27 @@ fn command_rate(bits_per_second: u64) -> String {
         0..1_000_000 => number(1_000, "k"),
         1_000_000..1_000_000_000 => number(1_000_000, "M"),
         _ => number(1_000_000_000, "G"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        for (ratio, words) in [
+            (0.0, "0 %"),
+            (5e-5, "less than 0.01 %"),
+            (0.0052, "0.52 %"),
+            (0.28, "28 %"),
+            (0.994, "99 %"),
+            (0.996, "99.60 %"),
+            (0.999_99, "more than 99.99 %"),
+            (1.0, "100 %"),
+            (1.5, "150 %"),
+        ] {
+            assert_eq!(share(ratio), words);
+        }
     }
 }

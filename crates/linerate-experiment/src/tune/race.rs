@@ -201,7 +201,7 @@ impl Race {
     pub fn halve(&mut self, keep: usize) {
         let mut means: Vec<f64> =
             self.entrants.iter().filter(|e| !e.out).filter_map(Entrant::mean).collect();
-        means.sort_by(|a, b| b.total_cmp(a));
+        means.sort_unstable_by(|a, b| b.total_cmp(a));
         let Some(least) = means.get(keep.saturating_sub(1)).copied() else { return };
         for entrant in &mut self.entrants {
             entrant.out |= entrant.mean().is_none_or(|mean| mean < least);

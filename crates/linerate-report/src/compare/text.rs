@@ -226,6 +226,8 @@ fn put(bar: &mut [char], at: usize, mark: char) {
 
 #[cfg(test)]
 mod tests {
+    use linerate_stats::offline::autocorrelation::Lag1;
+
     use super::*;
     use crate::compare::{analysis, input};
 
@@ -296,6 +298,74 @@ mod tests {
                 assert!((a - b).abs() <= 1e-9 * a.abs(), "{boots}: {one:?} {two:?}");
             }
         }
+    }
+
+    /// How much boots vary is not seen in one of them, and so not how many would do.
+    #[test]
+    fn of_one_boot_no_plan_is_made() {
+        let (a, b) = ("boot v\n1 5\n1 5.1\n1 5.2\n", "boot v\n1 6\n1 6.1\n1 6.2\n");
+        for paired in [false, true] {
+            let options = analysis::Options { paired, ..analysis::Options::default() };
+            let text = render(&view(&[("a", a), ("b", b)], &options), 80);
+            assert!(text.contains(" at least 3 boots of each set\n"), "{text}");
+            assert!(!text.contains("million"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_of_a_rate_more_is_faster() {
+        for (unit, word) in [
+            ("Mbit/s", "faster"),
+            ("kpps", "faster"),
+            ("Gbps", "faster"),
+            ("drops", "higher"),
+            ("µs/send", "higher"),
+            ("steps", "higher"),
+        ] {
+            let of = |values: &str| format!("# unit: {unit}\n{values}");
+            let (a, b) = (of("10\n11\n12\n"), of("20\n21\n22\n"));
+            let view = view(&[("a", &a), ("b", &b)], &analysis::Options::default());
+            assert!(view.words[0].contains(&format!(" % {word} than a")), "{:?}", view.words);
+        }
+    }
+
+    #[test]
+    fn why_there_is_no_verdict_is_true_of_pairs_as_well() {
+        let options = analysis::Options { paired: true, ..analysis::Options::default() };
+        let (rising, above) = ("1\n2\n3\n", "2\n3\n4\n");
+        let why = |a: &str, b: &str| view(&[("a", a), ("b", b)], &options).words.remove(0);
+        assert!(why(rising, above).contains("no spread of boot means or of pairs is seen"));
+        assert!(why("5\n5\n5\n", "6\n6\n6\n").contains("neither set varies"));
+    }
+
+    #[test]
+    fn runs_that_resemble_their_neighbours_are_minded() {
+        let warned = |text: &str| {
+            let set = input::read("a", text.as_bytes(), &input::ReadOptions::default()).unwrap();
+            let sets = [set.clone(), set].concat();
+            let mut found = analysis::compare(&sets, &analysis::Options::default()).unwrap();
+            found.sets[0].checks.autocorrelation = Some(Lag1 { r: 0.6, significant: true });
+            let words = View::new(found).words;
+            words.iter().any(|words| words.contains("its interval is too narrow"))
+        };
+        assert!(warned("1\n2\n3\n"));
+        // Means of boots do not hang on the order of the runs within them.
+        assert!(!warned("boot v\n1 1\n2 2\n3 3\n"));
+    }
+
+    #[test]
+    fn no_figure_is_rounded_to_what_was_not_asked_or_reached() {
+        let options = analysis::Options {
+            level: 0.9995,
+            margin: analysis::Margin::Relative(0.012_345),
+            ..analysis::Options::default()
+        };
+        let (a, b) = (lines((1..9).map(f64::from)), lines((1..9).map(|i| f64::from(i) * 1.1)));
+        let view = view(&[("a", &a), ("b", &b)], &options);
+        assert_eq!(view.margin, "1.2345 %");
+        // 1 - 2 x 2/C(16, 8).
+        let text = render(&view, 100);
+        assert!(text.contains("(99.9689 %: "), "{text}");
     }
 
     #[test]

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use self::words::{Words, headline, notes, numbers_for};
 use super::analysis::{Analysis, Comparison, Interval, Margin, percent};
-use super::number::short;
 use crate::number;
 use crate::number::general;
 
@@ -209,7 +208,7 @@ impl View {
         let shown = unit.as_deref().map(|u| numbers.unit(u));
         let level = percent(analysis.options.level);
         let margin = match analysis.options.margin {
-            Margin::Relative(m) => format!("{} %", short(m * 100.0)),
+            Margin::Relative(m) => format!("{} %", general(m * 100.0, 6)),
             Margin::Absolute(m) => match &unit {
                 // What ends in the sign itself is a share of the baseline.
                 Some(unit) if unit.ends_with('%') => format!("{} {unit} points", number::plain(m)),
@@ -247,9 +246,12 @@ impl View {
         }
         for set in &view.sets {
             let has = |kind: &str| set.flags.iter().any(|f| f.kind == kind);
-            let why = match (has("modes"), has("no_steady_state")) {
-                (true, _) => "falls into two modes",
-                (_, true) => "has no steady state",
+            let why = match (has("modes"), has("no_steady_state"), has("autocorrelation")) {
+                (true, ..) => "falls into two modes",
+                (_, true, _) => "has no steady state",
+                (.., true) if set.boots.is_none() => {
+                    "has runs that resemble the one before, so that its interval is too narrow"
+                }
                 _ => continue,
             };
             view.words.push(format!(

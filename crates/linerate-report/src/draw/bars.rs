@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use linerate_model::doctor::Gain;
+
 use super::{beside_axis, escape, shortened, text};
 
 /// Under the title.
@@ -46,7 +48,8 @@ pub struct Bars {
 
 /// `18.2 % (16.0 to 20.4)`, with its sign.
 pub(crate) fn numbers(mean: f64, low: f64, high: f64) -> String {
-    format!("{mean:+.1} % ({low:+.1} to {high:+.1})")
+    let digits = Gain { mean, low, high }.decimals(1);
+    format!("{mean:+.digits$} % ({low:+.digits$} to {high:+.digits$})")
 }
 
 impl Bars {

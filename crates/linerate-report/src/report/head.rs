@@ -115,7 +115,7 @@ fn minute(when: &str) -> String {
 fn time(subjects: &[Subject]) -> String {
     let mut times: Vec<String> =
         subjects.iter().map(|s| minute(&s.when)).filter(|t| !t.is_empty()).collect();
-    times.sort();
+    times.sort_unstable();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return String::new() };
     let until = match (first.get(..10) == last.get(..10), first == last) {
         (_, true) => String::new(),
@@ -241,7 +241,7 @@ pub(super) fn names(runs: &[(&str, &RunRecord)]) -> Vec<String> {
         let mut more = taken.clone();
         more.push(*aspect);
         let mut seen: Vec<String> = aspects.iter().map(|a| name(a, &more)).collect();
-        seen.sort();
+        seen.sort_unstable();
         seen.dedup();
         if seen.len() > apart.max(1) {
             apart = seen.len();

@@ -271,7 +271,12 @@ fn pair(source: &str, view: &View, comparison: &ComparisonView) -> (Table, Row) 
 /// The row of a set in the headline table.
 fn headline(view: &View, set: &SetView) -> Headline {
     let of = view.comparisons.iter().find(|c| c.label == set.label).map(|c| &c.figures);
-    let beside = of.and_then(|c| c.ratio).map(|r| format!("{:+.2} %", (r - 1.0) * 100.0));
+    let beside = of.and_then(|c| c.ratio).map(|r| {
+        let percent = (r - 1.0) * 100.0;
+        // A little is not nothing.
+        let decimals = if percent != 0.0 && percent.abs() < 0.005 { 4 } else { 2 };
+        format!("{percent:+.decimals$} %")
+    });
     let baseline = || if of.is_none() { "baseline" } else { number::ABSENT }.to_owned();
     Headline {
         kind: "setting",
@@ -419,6 +424,22 @@ mod tests {
         let asked = telemetry(&records::rr());
         assert_eq!((asked[0].as_str(), asked[1].as_str()), ("62 %", "58 %"));
         assert_eq!(asked[4], "1 never answered");
+    }
+
+    #[test]
+    fn a_small_difference_is_none_of_zero_in_the_headline() {
+        let read = |name: &str, text: &str| {
+            let options = crate::compare::input::ReadOptions::default();
+            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
+        };
+        let sets = [
+            read("a", "100000\n100001\n99999\n"),
+            read("b", "100002\n100003\n100001\n"),
+            read("c", "101000\n101001\n100999\n"),
+        ];
+        let view = View::new(analysis::compare(&sets, &Options::default()).unwrap());
+        let beside = |at: usize| headline(&view, &view.sets[at]).beside;
+        assert_eq!([beside(1), beside(2)], ["+0.0020 %", "+1.00 %"]);
     }
 
     /// A point of percent is half of a loss of 2 %, and no hundredth of it.

@@ -5,7 +5,7 @@
 pub fn adjust(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     let at = |i: usize| p.get(i).copied().unwrap_or(1.0);
-    order.sort_by(|a, b| at(*a).total_cmp(&at(*b)));
+    order.sort_unstable_by(|a, b| at(*a).total_cmp(&at(*b)));
     let mut adjusted = vec![1.0; p.len()];
     let mut largest: f64 = 0.0;
     for (rank, index) in order.into_iter().enumerate() {

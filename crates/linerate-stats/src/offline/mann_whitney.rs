@@ -35,7 +35,7 @@ pub fn test(base: &[f64], set: &[f64]) -> Option<MannWhitney> {
     let mut pooled: Vec<(f64, bool)> = Vec::with_capacity(base.len() + set.len());
     pooled.extend(base.iter().map(|x| (*x, false)));
     pooled.extend(set.iter().map(|x| (*x, true)));
-    pooled.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
+    pooled.sort_unstable_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
     // Twice the rank sum of the second set, whole because tied ranks are halves.
     let mut groups = Vec::new();
     let (mut double_rank_sum, mut seen) = (0u64, 0u64);

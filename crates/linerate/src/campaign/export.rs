@@ -10,7 +10,7 @@ use linerate_model::campaign::{RunState, StoredRun};
 use linerate_model::lines::ExportedRun;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::report::format::csv::field;
-use linerate_report::report::input::campaign::{boot, doubts, within_a_boot};
+use linerate_report::report::input::campaign::{boot, doubts, mixed, within_a_boot};
 use linerate_report::run::json;
 use linerate_store::Reader;
 
@@ -29,7 +29,7 @@ pub struct Recorded {
     pub labels: Vec<String>,
     /// In the order of the design.
     pub runs: Vec<StoredRun>,
-    /// Which settings have fewer runs than their design, in sentences.
+    /// Which settings have fewer runs than their design, and what their runs have not in common, in sentences.
     pub missing: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub fn recorded(path: &Path) -> Result<Recorded, ErrorRecord> {
         let words = || format!("{label} has {counted} of the {planned} runs of its design.");
         (counted < planned).then(words)
     };
-    let missing = labels.iter().filter_map(lacks).collect();
+    let missing = labels.iter().filter_map(lacks).chain(mixed(runs.iter())).collect();
     Ok(Recorded { read, labels, runs, missing })
 }
 

@@ -244,6 +244,23 @@ fn several_sets_zoom_and_widths() {
 }
 
 #[test]
+fn files_of_one_name_keep_their_own_whichever_is_the_baseline() {
+    let folder = scratch("compare-names");
+    for (name, runs) in [("old", "100\n101\n102\n"), ("new", "200\n201\n202\n")] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+        fs::write(folder.join(name).join("tcp.stat"), runs).unwrap();
+    }
+    for (baseline, label, mean) in
+        [("old/tcp.stat", "new/tcp.stat", 101.0), ("new/tcp.stat", "old/tcp.stat", 201.0)]
+    {
+        let view = json(&folder, &["old/tcp.stat", "new/tcp.stat", "--baseline", baseline]);
+        let base = &view["sets"][0];
+        assert_eq!((&base["label"], &base["mean"]), (&baseline.into(), &mean.into()));
+        assert_eq!(view["comparisons"][0]["label"], label);
+    }
+}
+
+#[test]
 fn bad_input_is_a_sentence_and_an_exit_code() {
     let folder = scratch("compare-bad");
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();

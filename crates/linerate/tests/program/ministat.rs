@@ -171,6 +171,19 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
+fn quiet_may_stand_before_what_knows_it() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ministat-quiet");
+    fs::write(&file, "1\n2\n3\n").unwrap();
+    let run = |options: [&str; 2]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.arg("ministat").args(options).arg("-n").arg(&file).output().unwrap()
+    };
+    let [last, first] = [["-q", "--modern"], ["--modern", "-q"]].map(run);
+    assert_eq!((last.status.code(), &last.stdout), (Some(0), &first.stdout));
+    assert_eq!(String::from_utf8_lossy(&last.stdout).lines().count(), 1, "neither name nor head");
+}
+
+#[test]
 fn generated_calls_agree_with_the_original() {
     if !Path::new(ORIGINAL).exists() {
         skip("generated_calls_agree_with_the_original", &format!("{ORIGINAL} is not installed"));

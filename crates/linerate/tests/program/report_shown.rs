@@ -189,7 +189,12 @@ fn documents_of_iperf3_are_runs_or_the_runs_of_a_setting() {
     );
     assert!(text.contains("| 9.500 Gbit/s | 7 retrans |"), "{text}");
     assert!(text.contains("| 100.0 Mbit/s | 2.00 % |"), "{text}");
-    let many = |rates: [f64; 4]| rates.map(|r| iperf3(r, "TCP").to_string()).concat();
+    let run_of = |(at, rate): (usize, f64)| {
+        let mut run = iperf3(rate, "TCP");
+        run["start"]["cookie"] = json!(at.to_string());
+        run.to_string()
+    };
+    let many = |rates: [f64; 4]| rates.into_iter().enumerate().map(run_of).collect::<String>();
     fs::write(folder.join("a.json"), many([9.5e9, 9.4e9, 9.6e9, 9.5e9])).unwrap();
     fs::write(folder.join("b.json"), many([7.5e9, 7.4e9, 7.6e9, 7.5e9])).unwrap();
     let text = good(&folder, &["a.json", "b.json", "--format", "md"]);

@@ -32,7 +32,7 @@ impl Words<'_> {
             label: set.set.label.clone(),
             baseline: base.set.label.clone(),
             figures: c.clone(),
-            no_verdict: c.no_verdict.map(why_not),
+            no_verdict: c.no_verdict.map(|why| why_not(why, base, set)),
             ministat,
             lines,
         }
@@ -92,7 +92,8 @@ impl Words<'_> {
         }
         let ends = |ci: Interval| {
             let (low, high) = (n.signed(ci.low), n.signed(ci.high));
-            format!("{} %: {low} to {high}", short(ci.level))
+            let at = if ci.level < 99.9 { short(ci.level) } else { general(ci.level, 6) };
+            format!("{at} %: {low} to {high}")
         };
         if let Some(shift) = c.shift {
             let ends = c.shift_ci.map_or("too few values for an interval".to_owned(), ends);
@@ -120,8 +121,12 @@ impl Words<'_> {
     fn plan(&self, c: &Comparison) -> Option<String> {
         let margin = self.margin;
         let Some(needed) = c.runs_needed else {
-            return (c.margin.is_some() && c.no_verdict != Some(NoVerdict::NoSpread))
-                .then(|| format!("more than ten million runs to show {margin}"));
+            return match c.no_verdict {
+                // A plan is made of how much boots vary.
+                Some(NoVerdict::FewBoots) => Some("at least 3 boots of each set".to_owned()),
+                Some(_) => None,
+                None => c.margin.map(|_| format!("more than ten million runs to show {margin}")),
+            };
         };
         Some(match needed.boots {
             Some(boots) => format!(
@@ -142,8 +147,7 @@ impl Words<'_> {
             return format!("{name} and {baseline} cannot be compared.");
         };
         // More of a rate is faster; of anything else it is only more.
-        let rate = self.unit.is_some_and(|u| u.contains("/s") || u.ends_with("ps"));
-        let word = match (rate, difference < 0.0) {
+        let word = match (self.unit.is_some_and(is_rate), difference < 0.0) {
             (true, true) => "slower",
             (true, false) => "faster",
             (false, true) => "lower",
@@ -165,7 +169,8 @@ impl Words<'_> {
                 }
                 NoVerdict::FewPairs => String::new(),
             };
-            return format!("No verdict on {name} against {baseline}: {}.{within}", why_not(why));
+            let why = why_not(why, base, set);
+            return format!("No verdict on {name} against {baseline}: {why}.{within}");
         }
         match c.verdict {
             Some(Verdict::Different) => {
@@ -281,10 +286,22 @@ fn design(base: &SetFigures, set: &SetFigures) -> String {
     if a == b { a } else { format!("{b} against {a}") }
 }
 
-fn why_not(why: NoVerdict) -> &'static str {
+/// Whether a unit is one of rates: `Mbit/s`, `datagrams/s`, `Mbps`; `drops` and `µs/send` are none.
+fn is_rate(unit: &str) -> bool {
+    let a_second = |of: &str| matches!(of.split_whitespace().next(), Some("s" | "sec" | "second"));
+    let prefix = ["bps", "Bps", "pps"].iter().find_map(|word| unit.strip_suffix(*word));
+    unit.split('/').skip(1).any(a_second)
+        || matches!(prefix, Some("" | "k" | "K" | "m" | "M" | "g" | "G" | "T"))
+}
+
+fn why_not(why: NoVerdict, base: &SetFigures, set: &SetFigures) -> &'static str {
+    let varies = base.all.variance > 0.0 || set.all.variance > 0.0;
     match why {
         NoVerdict::FewBoots => {
             "with fewer than 3 boots a boot effect cannot be distinguished from the setting"
+        }
+        NoVerdict::NoSpread if varies => {
+            "no spread of boot means or of pairs is seen, so chance cannot be judged"
         }
         NoVerdict::NoSpread => "neither set varies, so chance cannot be judged",
         NoVerdict::FewPairs => "fewer than 3 pairs",

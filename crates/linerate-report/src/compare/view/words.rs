@@ -77,7 +77,8 @@ pub(super) fn notes(analysis: &Analysis) -> Vec<String> {
                  variance for all sets)."
             }
             "Holm" => {
-                " with one baseline: p values adjusted by Holm, intervals simultaneous (Bonferroni)."
+                " with one baseline: p values adjusted by Holm, intervals simultaneous (Bonferroni) \
+                 and wider: one may hold 0 although a difference is proven."
             }
             _ => ", not adjusted: the more there are, the likelier one is wrong.",
         };

@@ -98,7 +98,7 @@ fn axes<'a>(reader: &mut Reader<'a>, table: &'a DeTable<'a>) -> (Vec<Axis<'a>>, 
             }
         }
     }
-    axes.sort_by_key(|axis| axis.at);
+    axes.sort_unstable_by_key(|axis| axis.at);
     (axes, template)
 }
 

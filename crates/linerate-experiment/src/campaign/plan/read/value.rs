@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
                 (key.get_ref().to_string(), entry)
             })
             .collect();
-        found.sort_by_key(|(_, entry)| entry.at);
+        found.sort_unstable_by_key(|(_, entry)| entry.at);
         found
     }
 
