@@ -235,7 +235,12 @@ fn cores(run: &RunRecord, host: TestEnd) -> Option<String> {
     let sends = (host == TestEnd::Client) != reverse;
     let mut senders = senders.filter_map(|end| end.cpu.as_ref());
     let mut receivers = receivers.filter_map(|end| end.cpu.as_ref());
-    let cpu: &CpuFigures = if sends { senders.next()? } else { receivers.next()? };
+    let of_end = || if sends { senders.next() } else { receivers.next() };
+    let of_rr = totals.rr.as_ref().and_then(|rr| match host {
+        TestEnd::Client => rr.cpu.as_ref(),
+        TestEnd::Server => rr.server_cpu.as_ref(),
+    });
+    let cpu: &CpuFigures = of_rr.or_else(of_end)?;
     let core = cpu.core.map_or("its core".to_owned(), |core| format!("core {core}"));
     let line = format!("the data thread took {} of {core}", number::cpu(cpu.thread_percent));
     let parts = [
@@ -455,5 +460,9 @@ pub(crate) mod tests {
         client.totals.sender.as_mut().unwrap().cpu =
             Some(CpuFigures { thread_percent: 5.0, ..CpuFigures::default() });
         assert_eq!(sentence(&document), "/proc  the data thread took 5.0 % of its core");
+        // Requests are sent and answered by threads of their own.
+        *document.profiles[0].run = records::rr();
+        let whole = "/proc  the data thread took 31 % of core 0";
+        assert!(sentence(&document).starts_with(whole), "{}", sentence(&document));
     }
 }

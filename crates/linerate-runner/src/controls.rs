@@ -8,7 +8,7 @@ use linerate_model::record::RunEvent;
 
 use crate::data::Throttle;
 
-/// Chooses the rate of what the client sends by UDP, and marks moments; clones are one.
+/// Chooses the rate of what the client sends by UDP or TCP, and marks moments; clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct Controls(Arc<State>);
 

@@ -20,7 +20,7 @@
   const name = (test) => [test.peer, test.id, test.dialect, test.kind].join(" ");
   const share = (got) => known(got?.lost) && got.expected > 0 ? percent(got.lost / got.expected) : "–";
 
-  const RUNNING = [["since", time], ["who", who, "text"], ["what", what, "text"], ["asked of a stream", asked]];
+  const RUNNING = [["since", time], ["who", who, "text"], ["what", what, "text"], ["asked of all streams", asked]];
   const ENDED = [
     ["at", time], ["who", who, "text"], ["what", what, "text"], ["outcome", (line) => line.outcome, "text"],
     ["time", (line) => seconds(line.seconds)], ["received", (line) => rate(line.received?.bits_per_second)],

@@ -84,6 +84,12 @@
           figure(name + "sent", rate(sender?.bits_per_second)),
           ...(known(receiver?.lost_ratio) ? [figure(name + "lost", percent(receiver.lost_ratio))] : []),
           ...(known(receiver?.jitter_s) ? [figure(name + "jitter", seconds(receiver.jitter_s))] : []),
+          ...(known(receiver?.delay_variation_mean_s)
+            ? [
+                figure(name + "delay variation, mean", seconds(receiver.delay_variation_mean_s)),
+                figure(name + "delay variation, most", seconds(receiver.delay_variation_max_s)),
+              ]
+            : []),
           ...(known(sender?.tcp?.rtt_s) ? [figure(name + "round trip", seconds(sender.tcp.rtt_s))] : []),
         ]);
     at("now").replaceChildren(...figures);
@@ -163,10 +169,16 @@
           ["received", of((flow) => rate(flow.receiver?.bits_per_second))],
           ["sent", of((flow) => rate(flow.sender?.bits_per_second))],
           ["lost", of((flow) => count(flow.receiver?.lost))],
+          ["jitter", of((flow) => seconds(flow.receiver?.jitter_s))],
+          ["delay variation, mean", of((flow) => seconds(flow.receiver?.delay_variation_mean_s))],
+          ["delay variation, most", of((flow) => seconds(flow.receiver?.delay_variation_max_s))],
           ["retransmits", of((flow) => count(flow.sender?.tcp?.retransmits))],
         ];
     const time = ["seconds", (row) => Number(row.start_s.toFixed(3)) + "–" + Number(row.end_s.toFixed(3))];
-    fill(at("rows"), [time, ...columns], rows.slice(-LAST_ROWS).reverse());
+    const last = rows.slice(-LAST_ROWS).reverse();
+    // A column in which nothing is known is left out.
+    const told = columns.filter(([, text]) => last.some((row) => /[^–\/ ]/.test(text(row))));
+    fill(at("rows"), [time, ...told], last);
   };
 
   const draw = later(() => {

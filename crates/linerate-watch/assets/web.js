@@ -24,7 +24,14 @@ const web = (() => {
     const [size, unit] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]].find(([size]) => value >= size) ?? [1e-9, "ns"];
     return Number((value / size).toPrecision(4)) + " " + unit;
   };
-  const percent = (share) => (known(share) ? Number((100 * share).toPrecision(3)) + " %" : "–");
+  // 100 % only where everything was lost, 0 % only where nothing was.
+  const percent = (share) => {
+    if (!known(share)) return "–";
+    const of = 100 * share;
+    if (of > 99.99 && of < 100) return ">99.99 %";
+    if (of > 0 && of < 0.0001) return "<0.0001 %";
+    return Number(of.toFixed(of < 0.1 ? 4 : of < 1 ? 3 : 2)) + " %";
+  };
 
   // A table anew: columns are [head, text of a row, class].
   const fill = (table, columns, rows) => {
@@ -75,7 +82,7 @@ const web = (() => {
     source.addEventListener("open", begin);
     source.addEventListener("error", () => {
       const again = source.readyState !== EventSource.CLOSED;
-      say(again ? "no connection; this page tries again" : "no events: too many pages are open; load this one again later", "bad");
+      say(again ? "no connection; this page tries again" : "no events: too many pages are open, or this address is of an earlier start of the program", "bad");
     });
     source.addEventListener("message", told((line) => on[line.event] ? on[line.event](line) : on.other?.(line)));
     for (const [name, act] of Object.entries(named)) source.addEventListener(name, told(act));

@@ -269,7 +269,7 @@ fn draw_interrupts(now: &HostActivity, page: &mut Page<'_>, look: Look) {
     page.text("interrupts/s of interfaces, by core", look.title());
     let with: Vec<_> = now.interfaces.iter().filter(|i| !i.interrupts.is_empty()).collect();
     if with.is_empty() {
-        page.text("none in this time", look.dim());
+        page.text("none, or the kernel does not say whose they are", look.dim());
         return;
     }
     let room = usize::from(page.left().saturating_sub(1)).clamp(1, 6);

@@ -30,7 +30,9 @@ pub fn rows(activity: &HostActivity, at: &str) -> String {
     };
     let busiest =
         activity.cores.iter().max_by(|a, b| a.busy_percent().total_cmp(&b.busy_percent()));
-    let backlog: Option<u64> = activity.cores.iter().map(|core| core.softnet_dropped_packets).sum();
+    // Of no core nothing is known, which a sum would call 0.
+    let backlogs = activity.cores.iter().map(|core| core.softnet_dropped_packets);
+    let backlog: Option<u64> = busiest.and_then(|_| backlogs.sum());
     let mut host = [
         number::or_absent(busiest, |core| core.core.to_string()),
         number::or_absent(busiest, |core| format!("{:.1}", core.busy_percent())),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use linerate_model::activity::CoreActivity;
 use linerate_model::record::{Interval, RunRecord, Verdict};
 use linerate_model::sample::HostSample;
+use linerate_report::number;
 use linerate_report::run::words;
 
 use flows::Lost;
@@ -29,8 +30,8 @@ pub struct TestView {
     /// Seconds of the measured time, below zero in the warm-up; nothing before the test has begun.
     measured_s: Option<f64>,
     rate: Rate,
-    /// So many rows came since the rate changed last, of which the first is of both rates.
-    since_change: Option<usize>,
+    /// When the rate changed last, in seconds of the measured time: what began before is not of this rate alone.
+    changed_s: Option<f64>,
     verdict: Option<Verdict>,
     marks: usize,
     /// What is shown while the screen stands still.
@@ -67,7 +68,6 @@ impl TestView {
             self.rows.drain(..KEPT);
         }
         self.rows.push(interval.clone());
-        self.since_change = self.since_change.map(|rows| rows.saturating_add(1));
         for (place, flow) in flows::flows(&interval.figures).iter().enumerate() {
             if self.lost.len() <= place {
                 self.lost.push(Lost::default());
@@ -87,11 +87,11 @@ impl TestView {
     /// as it goes).
     pub fn judged(&self) -> Option<(&RunRecord, &[Interval], Option<u64>)> {
         let record = self.record.as_ref()?;
-        let pure = self.since_change.map_or(JUDGED, |rows| rows.saturating_sub(1).min(JUDGED));
-        let rows = self
-            .rows
-            .get(self.rows.len().saturating_sub(pure)..)
-            .filter(|rows| !rows.is_empty())?;
+        // Rows come some time after their end, so not their number says which are of this rate.
+        let mixed = |row: &Interval| self.changed_s.is_some_and(|at_s| row.start_s < at_s);
+        let pure = self.rows.iter().rposition(mixed).map_or(0, |at| at + 1);
+        let first = pure.max(self.rows.len().saturating_sub(JUDGED));
+        let rows = self.rows.get(first..).filter(|rows| !rows.is_empty())?;
         Some((record, rows, self.rate.now()))
     }
 
@@ -119,8 +119,12 @@ impl TestView {
         let sent = self.rows.last().and_then(|row| flows::flows(&row.figures).first()?.sent_bps());
         match self.rate.turn(turn, sent) {
             Ok(bps) => {
-                self.since_change = Some(0);
+                self.changed_s = self.measured_s;
                 self.verdict = None;
+                // A screen that stands still goes on to show the rate of before.
+                if self.held.is_some() {
+                    self.say(Some(format!("rate {}", number::rate(bps as f64))));
+                }
                 Some(bps)
             }
             Err(why) => {

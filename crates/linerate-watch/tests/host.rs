@@ -115,6 +115,31 @@ fn keys_are_shown_and_the_chart_goes_from_interface_to_interface() {
 }
 
 #[test]
+fn no_core_that_is_left_out_is_busier_than_is_said() {
+    let of = |n| match n {
+        0..13 => core(n, [90.0, 0.0, 0.0, 0.0]),
+        // The least idle one of those that are left out, and one that works more.
+        13 => core(n, [5.0, 0.0, 0.0, 80.0]),
+        14 => core(n, [70.0, 0.0, 0.0, 0.0]),
+        _ => core(n, [1.0, 0.0, 0.0, 0.0]),
+    };
+    let mut view = view(4);
+    view.push(HostActivity { cores: (0..64).map(of).collect(), ..busy(0, 4) }, "12:00:20");
+    let shown = shown(&view, 80, 24);
+    assert!(shown.contains("51 more cores, none above 70 %"), "{shown}");
+}
+
+#[test]
+fn interrupts_that_are_not_told_apart_are_not_denied() {
+    let mut view = view(4);
+    let mut activity = busy(0, 4);
+    activity.interfaces.iter_mut().for_each(|interface| interface.interrupts.clear());
+    view.push(activity, "12:00:20");
+    let shown = shown(&view, 80, 24);
+    assert!(shown.contains("none, or the kernel does not say whose they are"), "{shown}");
+}
+
+#[test]
 fn colours_tell_parts_apart_where_they_may() {
     let view = view(4);
     let coloured = |colour| {

@@ -1,7 +1,7 @@
 //! The screen of a test, at the sizes of terminals.
 
 use linerate_model::host::{CoreUse, HostFacts};
-use linerate_model::record::{Figures, RunRecord};
+use linerate_model::record::{Figures, Interval, RunRecord};
 use linerate_model::sample::HostSample;
 use linerate_testkit::records;
 use linerate_watch::test::{TestView, Turn};
@@ -149,6 +149,14 @@ fn the_delays_of_the_last_interval_are_shown() {
 }
 
 #[test]
+fn what_an_end_does_not_tell_leaves_no_gap() {
+    let mut record = records::udp_receiver_drops();
+    record.intervals.iter_mut().for_each(|row| row.figures.sender = None);
+    let screen = shown(&running(&record), 80, 24);
+    assert!(screen.contains("\nreceived 133.1 Mbit/s · 16.79 % lost\n"), "{screen}");
+}
+
+#[test]
 fn every_size_of_a_terminal_is_drawn() {
     let mut views: Vec<TestView> =
         [records::udp_receiver_drops(), records::udp_both(), records::tcp(), records::rr()]
@@ -179,10 +187,13 @@ fn another_rate_is_said_and_judged_by_itself() {
     let screen = shown(&view, 100, 24);
     assert!(screen.contains("rate 144.0 Mbit/s, planned 160.0 Mbit/s"), "{screen}");
     assert!(screen.contains("too little is known"), "{screen}");
-    // The next row is of both rates.
-    view.interval(&record.intervals[0]);
-    assert!(view.judged().is_none());
-    view.interval(&record.intervals[0]);
+    // A row that was over comes late, and the next one is of both rates.
+    let row = |start_s| Interval { start_s, end_s: start_s + 1.0, ..record.intervals[0].clone() };
+    for start_s in [9.0, 10.0] {
+        view.interval(&row(start_s));
+        assert!(view.judged().is_none(), "{start_s}");
+    }
+    view.interval(&row(11.0));
     assert_eq!(
         view.judged().map(|(_, rows, rate)| (rows.len(), rate)),
         Some((1, Some(144_000_000)))
@@ -190,6 +201,11 @@ fn another_rate_is_said_and_judged_by_itself() {
     assert_eq!(view.turn(Turn::Up), Some(160_000_000));
     assert_eq!(view.turn(Turn::Up), None);
     assert!(shown(&view, 100, 24).contains("agreed to 160.0 Mbit/s and no more"));
+    // A screen that stands still says it where the keys are.
+    view.pause();
+    assert_eq!(view.turn(Turn::Down), Some(144_000_000));
+    let screen = shown(&view, 100, 24);
+    assert!(screen.contains("PAUSED") && screen.contains("rate 144.0 Mbit/s"), "{screen}");
 }
 
 #[test]
@@ -200,6 +216,10 @@ fn keys_do_what_they_say() {
     assert!(shown(&view, 80, 24).contains("the rate of requests"));
     let mut view = running(&records::tcp());
     assert!(shown(&view, 80, 24).contains("+ - rate"));
+    // Of TCP as well.
+    view.toggle_help();
+    assert!(shown(&view, 80, 24).contains("of the rate at which this end sends"));
+    view.toggle_help();
     view.marked(None);
     assert!(shown(&view, 80, 24).contains("nothing to mark yet"));
     // As the record will have it, which the screen's own clock need not be.

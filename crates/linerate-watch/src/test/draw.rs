@@ -103,20 +103,24 @@ impl TestView {
             return page.text(&rate, look.title());
         }
         for flow in flows(&last.figures) {
-            let mut spans = Vec::new();
-            spans.extend(flow.name.map(|name| Span::raw(format!("{name}: "))));
-            if let Some(received) = flow.received_bps() {
-                let words = format!("received {}", number::rate(received));
-                spans.push(Span::styled(words, look.received().patch(look.title())));
-                spans.push(Span::raw(" · "));
-            }
-            if let Some(sent) = flow.sent_bps() {
-                spans.push(Span::styled(format!("sent {}", number::rate(sent)), look.sent()));
-            }
-            if let Some(lost) = flow.receiver.and_then(|receiver| receiver.lost_ratio) {
+            let received = flow.received_bps().map(|bps| {
+                let words = format!("received {}", number::rate(bps));
+                Span::styled(words, look.received().patch(look.title()))
+            });
+            let sent = flow.sent_bps().map(|bps| {
+                let words = format!("sent {}", number::rate(bps));
+                Span::styled(words, look.sent())
+            });
+            let lost = flow.receiver.and_then(|receiver| receiver.lost_ratio).map(|lost| {
                 let style = if lost > 0.0 { look.bad() } else { look.plain() };
-                spans.push(Span::raw(" · "));
-                spans.push(Span::styled(format!("{} lost", number::loss(lost)), style));
+                Span::styled(format!("{} lost", number::loss(lost)), style)
+            });
+            // Each of them may be unknown.
+            let mut spans = Vec::new();
+            for part in [received, sent, lost].into_iter().flatten() {
+                let first = || flow.name.map_or(String::new(), |name| format!("{name}: "));
+                let before = if spans.is_empty() { first() } else { " · ".to_owned() };
+                spans.extend([Span::raw(before), part]);
             }
             page.line(&Line::from(spans));
         }
@@ -344,7 +348,7 @@ fn draw_ends(ends: &[End], page: &mut Page<'_>, rows: u16, look: Look) {
 
 const KEYS: &[(&str, &str)] = &[
     ("q, Ctrl-C", "end the test in order; what was measured is kept"),
-    ("+  -", "a ninth more, a tenth less of the rate that this end sends by UDP"),
+    ("+  -", "a ninth more, a tenth less of the rate at which this end sends"),
     ("space", "hold the screen still, and go on; the test runs on"),
     ("m", "mark this moment in the record"),
     ("s", "save this screen as text into this folder"),

@@ -72,9 +72,7 @@ impl Shared {
     /// Until the test is over.
     fn show(&self, mut tty: Tty, look: Look) -> io::Result<()> {
         while !self.over.load(Ordering::Relaxed) {
-            if let Some(measured_s) = self.controls.measured_s() {
-                self.view().elapsed(measured_s);
-            }
+            self.tell_time();
             // Drawn before it is written, so that nobody waits for a terminal.
             let (columns, rows) = tty.size()?;
             let drawn = screen::draw(columns, rows, |buffer| self.view().draw(buffer, look));
@@ -109,7 +107,15 @@ impl Shared {
         Ok(())
     }
 
+    /// How far the test is.
+    fn tell_time(&self) {
+        if let Some(measured_s) = self.controls.measured_s() {
+            self.view().elapsed(measured_s);
+        }
+    }
+
     fn turn(&self, turn: Turn) {
+        self.tell_time();
         if let Some(bps) = self.view().turn(turn) {
             self.controls.turn(bps);
         }
