@@ -6,7 +6,7 @@ pub mod events;
 pub mod heat;
 pub mod history;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use linerate_analysis::fleet::{FEWEST_PAIRS, MOST_PAIRS};
 use linerate_analysis::metric::{self, Better};
@@ -45,7 +45,7 @@ pub fn text(document: &FleetDocument) -> String {
     if document.hosts.len() <= MOST_COLUMNS {
         let unit = (document.unit != "s").then_some(document.unit.as_str());
         let (size, prefix) = number::prefix(unit, most);
-        let cells: BTreeMap<(&str, &str), String> = document
+        let cells: HashMap<(&str, &str), String> = document
             .pairs
             .iter()
             .map(|pair| ((&*pair.from, &*pair.to), cell(pair, size)))
@@ -190,7 +190,7 @@ fn cell(pair: &FleetPair, size: f64) -> String {
     pair.value.map_or_else(|| ABSENT.to_owned(), |value| number::general(value / size, 4))
 }
 
-fn matrix(out: &mut String, hosts: &[String], cells: &BTreeMap<(&str, &str), String>) {
+fn matrix(out: &mut String, hosts: &[String], cells: &HashMap<(&str, &str), String>) {
     let short = |name: &str| clean(name).chars().take(MOST_NAME).collect::<String>();
     let names: Vec<String> = hosts.iter().map(|host| short(host)).collect();
     let first = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);

@@ -49,8 +49,8 @@ pub(super) struct Log {
     pub(super) events: Vec<Vec<Happened>>,
     /// The highest epoch that was granted: they are counted from 1.
     pub(super) last: Epoch,
-    /// Whether something has begun and not ended.
-    pub(super) open: bool,
+    /// When what has begun and not ended did, by its time and test; RFC 3339.
+    pub(super) open: BTreeMap<(usize, usize), String>,
     /// Whether something was cut, and not tried again since.
     cut: bool,
     /// It is of a schedule, whose moments do not come again.
@@ -211,7 +211,7 @@ fn meta(head: &Head) -> Meta {
 /// What was asked for when it was begun.
 pub(super) fn head_of(reader: &mut dyn StoreReader, place: &Place) -> Result<Head, ErrorRecord> {
     let meta = reader.meta().map_err(|error| fault(error, place))?;
-    serde_json::from_str(&meta.plan).map_err(|_| {
+    serde_json::from_slice(meta.plan.as_bytes()).map_err(|_| {
         let why = "it has no results of a fleet".to_owned();
         fault(StoreError::Foreign(place.to_string(), why), place)
     })
@@ -226,7 +226,7 @@ pub(super) fn deleted_of(
     let fault = |error| fault(error, place);
     match reader.deleted().map_err(fault)?.state.as_str() {
         "" => Ok(Deleted::nothing(head)),
-        state => serde_json::from_str(state)
+        state => serde_json::from_slice(state.as_bytes())
             .map_err(|why| fault(StoreError::Damaged(place.to_string(), why.to_string()))),
     }
 }
@@ -272,7 +272,7 @@ impl Log {
             results: Results::new(&head, deleted),
             head,
             last: Epoch(0),
-            open: false,
+            open: BTreeMap::new(),
             cut: false,
             schedule,
             delivered: BTreeSet::new(),
@@ -284,7 +284,7 @@ impl Log {
             {
                 log.results.begun_at(time, at);
             }
-            log.take(event, place, until_ns, &mut open);
+            log.take((at, event), place, until_ns, &mut open);
         }
         for run in runs {
             let Some((time, test)) = place(run.slot) else { continue };
@@ -304,9 +304,9 @@ impl Log {
                 log.delivered.insert((id.clone(), to.clone()));
             }
         }
-        for slot in open.keys() {
-            let Some((time, test)) = place(*slot) else { continue };
-            log.open = true;
+        for (slot, (_, at)) in open {
+            let Some((time, test)) = place(slot) else { continue };
+            log.open.insert((time, test), at.to_owned());
             log.results.began(time, test, 0);
             log.results.set(time, test, Cell::Missing(UNDER_WAY.to_owned()));
         }
@@ -314,27 +314,28 @@ impl Log {
     }
 
     pub(super) fn document(&self) -> FleetDocument {
-        let interrupted = self.open || self.cut || self.results.waiting();
+        let interrupted = !self.open.is_empty() || self.cut || self.results.waiting();
         self.results.document(&self.head, interrupted && !self.schedule)
     }
 
-    fn take(
+    /// An event with its date. `open` has of each slot that has begun and not ended with which epoch, and when.
+    fn take<'a>(
         &mut self,
-        event: &Event,
+        (at, event): (&'a str, &Event),
         place: impl Fn(u32) -> Option<(usize, usize)>,
         until_ns: u64,
-        open: &mut BTreeMap<u32, Epoch>,
+        open: &mut BTreeMap<u32, (Epoch, &'a str)>,
     ) {
         let (slot, happened) = match *event {
             Event::RunBegan { slot, .. } => {
                 self.last = Epoch(self.last.0.saturating_add(1));
                 let epoch = self.last;
-                open.insert(slot, epoch);
+                open.insert(slot, (epoch, at));
                 let Some((_, test)) = place(slot) else { return };
                 (slot, Happened::Began { test, epoch, until_ns })
             }
             Event::RunEnded { slot, state, .. } => {
-                let Some(epoch) = open.remove(&slot) else { return };
+                let Some((epoch, _)) = open.remove(&slot) else { return };
                 let how = match state {
                     RunState::Counted => Ending::Measured,
                     RunState::Cut => Ending::Cut,

@@ -52,6 +52,8 @@ pub(super) struct Run<'a> {
     ask_ns: u64,
     /// What was kept before, of each time.
     before: Vec<Vec<Kept>>,
+    /// When what was under way when linerate ended had begun, by its time and test; RFC 3339.
+    opened: BTreeMap<(usize, usize), String>,
     /// Of earlier times of a schedule, what has begun and not ended: time, test and attempt.
     left: Vec<(usize, usize, u32)>,
     /// What has been said of changes, and to whom.
@@ -119,6 +121,7 @@ impl<'a> Run<'a> {
             store: None,
             ask_ns: 0,
             before: Vec::new(),
+            opened: BTreeMap::new(),
             left: Vec::new(),
             delivered: BTreeSet::new(),
             free_from_ns: 0,
@@ -137,9 +140,9 @@ impl<'a> Run<'a> {
             let (store, log) = Store::open(keep, &run.head, wanted.metric.unit, until_ns)?;
             run.store = Some(store);
             run.book = LeaseBook::after(log.last);
-            run.free_from_ns = if log.open { until_ns } else { 0 };
+            run.free_from_ns = if log.open.is_empty() { 0 } else { until_ns };
             (run.head, run.results, run.before) = (log.head, log.results, log.events);
-            run.delivered = log.delivered;
+            (run.opened, run.delivered) = (log.open, log.delivered);
         }
         // Before what has come is handed out again, with all that nobody asks for any more.
         run.say_passed(run.results.deleted().times);
@@ -160,16 +163,17 @@ impl<'a> Run<'a> {
         self.coordinator = Coordinator::new(takes, self.asked.retries);
         self.attempts = vec![0; self.asked.pairs.len()];
         let before = self.before.get_mut(time).map(std::mem::take);
+        let mut ended = Vec::new();
         for event in before.unwrap_or_default() {
             match event {
                 Kept::Began { test, epoch, .. } => self.note_begun(test, epoch, true),
-                Kept::Ended { epoch, .. } => {
-                    // It may have ended before whoever it came from was told.
-                    let begun = self.begun.remove(&epoch);
-                    begun.iter().for_each(|begun| self.reach.kept(&self.turn(begun)));
-                }
+                Kept::Ended { epoch, .. } => ended.extend(self.begun.remove(&epoch)),
             }
             self.coordinator.take(event);
+        }
+        // They may have ended before whoever they came from was told.
+        for begun in ended.iter().filter(|begun| !self.may_come(begun.test, begun.attempt)) {
+            self.reach.kept(&self.turn(begun));
         }
         if self.coordinator.next(self.now_ns()) == Step::Done {
             return;
@@ -193,9 +197,14 @@ impl<'a> Run<'a> {
             *attempts
         });
         let round = self.coordinator.round().0;
-        let (started, at_ns) = (self.clock.date(), self.now_ns());
-        let gone = false;
+        let started = if before { self.opened_at(self.time, test) } else { self.clock.date() };
+        let (at_ns, gone) = (self.now_ns(), false);
         self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns, before, gone });
+    }
+
+    /// When a test began that was under way when linerate ended; now of one that was not.
+    fn opened_at(&self, time: usize, test: usize) -> String {
+        self.opened.get(&(time, test)).cloned().unwrap_or_else(|| self.clock.date())
     }
 
     /// What a test is called, also by who goes on with this run.
@@ -477,22 +486,23 @@ impl<'a> Run<'a> {
             }
         }
         self.coordinator.take(Kept::Ended { epoch, how });
-        let again = [Some(State::Waiting), Some(State::Again)];
-        // What comes before it is tried again is its result, where nothing has come that says why there is none.
-        let may_come = again.contains(&self.coordinator.state(begun.test))
-            && !self.has_failed(&turn, begun.test);
         match record {
             Some(_) => self.reach.kept(&turn),
-            None if may_come => {}
+            None if self.may_come(begun.test, begun.attempt) => {}
             None => self.reach.given_up(&turn),
         }
         true
     }
 
-    /// Whether what has come of a turn says why there is no record.
-    fn has_failed(&self, turn: &str, test: usize) -> bool {
+    /// Whether what comes of a try that ended without a record is its pair's result: before that is tried again, and where
+    /// nothing has come that says why there is none.
+    fn may_come(&self, test: usize, attempt: u32) -> bool {
+        let again = [Some(State::Waiting), Some(State::Again)];
+        let turn = self.turn_of(self.time, test, attempt);
         let client = self.asked.pairs.get(test).map(|pair| self.head.host(pair.from));
-        client.is_some_and(|client| matches!(self.reach.came(turn, &client), Some(Err(_))))
+        self.attempts.get(test) == Some(&attempt)
+            && again.contains(&self.coordinator.state(test))
+            && !client.is_some_and(|client| matches!(self.reach.came(&turn, &client), Some(Err(_))))
     }
 
     fn figure(&self, record: &RunRecord) -> Cell {

@@ -1,6 +1,6 @@
 //! The matrix of hosts measured with each other, with how much worse than usual each pair is. A page lays it out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 
 use linerate_analysis::fleet::median_of;
 use linerate_analysis::metric::{self, Better};
@@ -210,16 +210,15 @@ impl Heat {
     /// Of a document.
     pub fn new(document: &FleetDocument) -> Self {
         let scale = Scale::new(document);
-        let bad: BTreeSet<_> = document
+        let bad: HashSet<_> = document
             .verdict
             .bad
             .iter()
             .filter_map(|bad| Some((bad.from.as_deref()?, bad.to.as_deref()?)))
             .collect();
-        let pairs: BTreeMap<(&str, &str), (usize, &FleetPair)> =
-            (document.pairs.iter().enumerate())
-                .map(|(place, pair)| ((&*pair.from, &*pair.to), (place, pair)))
-                .collect();
+        let placed = document.pairs.iter().enumerate();
+        let pairs: HashMap<(&str, &str), (usize, &FleetPair)> =
+            placed.map(|(place, pair)| ((&*pair.from, &*pair.to), (place, pair))).collect();
         let hosts = || document.hosts.iter().map(String::as_str);
         let cell = |ends: (&str, &str)| match pairs.get(&ends) {
             Some(found) => scale.cell(*found, bad.contains(&ends)),

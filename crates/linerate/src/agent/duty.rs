@@ -365,11 +365,7 @@ impl Duty {
         let Some(prepare) =
             self.slot.as_ref().filter(|slot| is_next(slot)).map(|s| s.prepare.clone())
         else {
-            let why = format!("lease {epoch} is over, was never told, or its test has begun");
-            log(&format!("refused to start: {why}"));
-            let (ground, why_not, turn) = (RefusalGround::Lease, why.clone(), None);
-            self.diary.note(FleetEvent::Refused { ground, why: why_not, lease: epoch, turn });
-            return Err(refused(ErrorKind::Busy, why, "ask for another lease"));
+            return Err(self.refuse_start(epoch));
         };
         // Much may have passed since it was asked, and its policy may be another one.
         let allowed = match self.consent(&prepare) {
@@ -384,13 +380,22 @@ impl Duty {
         })?;
         self.close_after(now_ns, left_ns);
         if !self.fence.is_open(self.now_ns(), Epoch(epoch)) {
-            return Err(refused(ErrorKind::Busy, "its time is over", "ask for another lease"));
+            return Err(self.refuse_start(epoch));
         }
         if let Some(slot) = &mut self.slot {
             slot.begun = true;
             work::test(&slot.prepare, at, slot.stop.clone(), &self.events);
         }
         Ok(Answer::Done)
+    }
+
+    /// There is nothing under this lease that may begin now.
+    fn refuse_start(&mut self, epoch: u64) -> ErrorRecord {
+        let why = format!("lease {epoch} is over, was never told, or its test has begun");
+        log(&format!("refused to start: {why}"));
+        let (ground, why_not, turn) = (RefusalGround::Lease, why.clone(), None);
+        self.diary.note(FleetEvent::Refused { ground, why: why_not, lease: epoch, turn });
+        refused(ErrorKind::Busy, why, "ask for another lease")
     }
 
     /// Ends what is under way, and waits for its end for some time.

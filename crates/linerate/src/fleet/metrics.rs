@@ -1,6 +1,6 @@
 //! `fleet serve --metrics`: what a file of results says, for Prometheus.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use linerate_analysis::metric;
 use linerate_model::fleet::{FleetAnswer, FleetDocument, FleetPair, FleetRole};
@@ -86,6 +86,8 @@ fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
     let document = &now.document;
     let metric = metric::find(&document.metric).unwrap_or(metric::DEFAULT);
     let (name, factor) = base("fleet", metric);
+    // A record has a share of 1 where a file has percent, as the metric's unit is.
+    let factor = if metric.unit == "%" { 0.01 } else { factor };
     let about = format!("{}: the last result of the pair.", metric.about);
     let figure = making.of_labels((&name, &about), PAIR)?;
     let at = making.of_labels(TIMESTAMP, PAIR)?;
@@ -144,11 +146,30 @@ fn who_is_bad(making: &Making, document: &FleetDocument) -> prometheus::Result<(
         }
     }
     let changed = making.of_labels(CHANGED, &["from", "to", "way"])?;
-    let last: BTreeMap<_, _> =
+    let last: HashMap<_, _> =
         document.changes.iter().map(|change| ((&change.from, &change.to), change)).collect();
     for ((from, to), change) in last {
         let way = if change.worse { "worse" } else { "better" };
         changed.with_label_values(&[from.as_str(), to, way]).set(1.0);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_in_base_units_whatever_the_file_has_them_in() {
+        let mut now = linerate_testkit::fleet::now(&["a", "b"], 1, |_, _, _| Some(2.5));
+        for (metric, unit, series) in [
+            ("loss", "%", "loss_ratio{from=\"a\",to=\"b\"} 0.025"),
+            ("sender_cpu", "% of a core", "sender_cpu_cores{from=\"a\",to=\"b\"} 0.025"),
+            ("jitter", "s", "jitter_seconds{from=\"a\",to=\"b\"} 2.5"),
+        ] {
+            (now.document.metric, now.document.unit) = (metric.to_owned(), unit.to_owned());
+            let text = text(&now).unwrap();
+            assert!(text.contains(&format!("\nlinerate_fleet_{series}\n")), "{metric}: {text}");
+        }
+    }
 }

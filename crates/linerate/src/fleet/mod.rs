@@ -192,16 +192,20 @@ fn asked_for(
     Ok(Asked { fleet, pairs, hosts, test, set, metric, retries, times, keep, command })
 }
 
-/// The command line as it is kept: without the password of a database.
+/// The command line as it is kept, which a page shows.
 fn command() -> Vec<String> {
-    let shown = |word: String| {
-        let value = word.strip_prefix("--keep=").unwrap_or(&word);
-        match Address::of(value) {
-            Some(address) => word.replace(value, &address.to_string()),
-            None => word,
-        }
-    };
-    output::command().into_iter().map(shown).collect()
+    output::command().into_iter().map(without_secret).collect()
+}
+
+/// A word of it without the password of a database, and without what may be as good as one in the address of a webhook.
+fn without_secret(word: String) -> String {
+    let mut options = ["--keep=", "--webhook="].into_iter();
+    let value = options.find_map(|option| word.strip_prefix(option)).unwrap_or(&word);
+    let of_webhook = || value.parse::<webhook::Address>().ok().map(|address| address.shown());
+    match Address::of(value).map(|address| address.to_string()).or_else(of_webhook) {
+        Some(shown) => word.replace(value, &shown),
+        None => word,
+    }
 }
 
 fn run_all(args: &RunArgs, look: Look) -> Result<Exit, ErrorRecord> {
@@ -309,5 +313,24 @@ fn ended(document: &FleetDocument) -> Exit {
         true => Exit::Complete,
         false if document.interrupted => Exit::Interrupted,
         false => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_the_command_line_has_no_secret() {
+        for (word, kept) in [
+            ("--keep=postgres://a:s3cret@h/d", "--keep=postgres://a:***@h/d"),
+            ("postgres://a:s3cret@h/d", "postgres://a:***@h/d"),
+            ("--webhook=http://relay/s3cret?a=b", "--webhook=http://relay:80/***"),
+            ("http://relay:8080/?key=s3cret", "http://relay:8080/***"),
+            ("http://relay", "http://relay:80/"),
+            ("--hosts=a,b", "--hosts=a,b"),
+        ] {
+            assert_eq!(without_secret(word.to_owned()), kept);
+        }
     }
 }

@@ -56,6 +56,12 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// Without what may let whoever knows it post as well: its path and query.
+    pub fn shown(&self) -> String {
+        let path = if self.path == "/" { "/" } else { "/***" };
+        format!("http://{}:{}{path}", self.host, self.port)
+    }
+
     /// Posts it, and waits for an answer of 200 to 299.
     ///
     /// # Errors

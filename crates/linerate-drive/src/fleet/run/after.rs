@@ -54,7 +54,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            let (started, at_ns) = (self.clock.date(), self.now_ns());
+            let (started, at_ns) = (self.opened_at(time, test), self.now_ns());
             let (round, before, gone) = (0, true, false);
             let begun = Begun { test, attempt, round, started, at_ns, before, gone };
             // Of no lease of this process.
@@ -104,8 +104,7 @@ impl Run<'_> {
             }
             if let Err(why) = (webhook.post)(&notice) {
                 on_event(&Event::Note(&format!(
-                    "{} was not told of a change: {why}; it is told again after the next time",
-                    webhook.to
+                    "the webhook was not told of a change: {why}; it is told again after the next time"
                 )));
                 return;
             }

@@ -56,7 +56,9 @@ impl Reach for Outlasting {
     fn came(&self, turn: &str, client: &str) -> Option<Result<RunRecord, ErrorRecord>> {
         let is_it =
             turn == format!("{}.{}", self.run.lock().unwrap(), self.of.0) && client == self.of.1;
-        let has_come = self.world.began.lock().unwrap().len() >= self.after;
+        // What is kept for good is let go of.
+        let has_come = self.world.began.lock().unwrap().len() >= self.after
+            && !self.kept.lock().unwrap().contains(turn);
         (is_it && has_come).then(|| self.came.clone())
     }
 
@@ -85,7 +87,8 @@ fn late_in(folder: &Folder) -> FleetDocument {
     let mut asked = Asked { times: 2, keep: folder.keep(false), ..asked("a,b,c", 1) };
     let (cut, _) = run_until(&world, &asked, &Stop::default(), 2).unwrap();
     let mut store = folder.place().open().unwrap();
-    store.keep("", &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
+    let date = "2026-11-27T00:00:00Z";
+    store.keep(date, &InStore::RunBegan { slot: 2, attempt: 1, extra: false }).unwrap();
     drop(store);
     asked.keep = folder.keep(true);
     let reach = Outlasting::of(&world);
@@ -104,6 +107,9 @@ fn late_in(folder: &Folder) -> FleetDocument {
     assert_eq!(*reach.kept.lock().unwrap(), turns);
     assert_eq!(reach.passed[0].load(Ordering::SeqCst), 3, "of the first time nobody asks any more");
     assert_eq!(results(&folder.place()).unwrap(), document);
+    let now = Followed::open(&folder.place()).unwrap().1;
+    let of_before = now.tests.iter().filter(|test| test.began == date);
+    assert_eq!(of_before.count(), 1, "it began before it was killed: {:?}", now.tests);
     document
 }
 
@@ -151,6 +157,25 @@ fn what_comes_before_its_pair_is_tried_again_is_its_result() {
     assert!(reach.given_up.lock().unwrap().is_empty(), "nothing is lost");
     let kept = reach.kept.lock().unwrap();
     assert!(kept.contains(&format!("{}.0.1", document.id)), "its agent need keep it no more");
+}
+
+#[test]
+fn what_comes_before_its_pair_is_tried_again_is_its_result_where_a_run_goes_on() {
+    let (folder, world) = (Folder::new("since"), Arc::default());
+    let mut asked = Asked { keep: folder.keep(false), ..asked("a,b,c", 1) };
+    killed_in_its_third(&folder, &asked);
+    let mut store = folder.place().open().unwrap();
+    let lost = InStore::RunEnded { slot: 2, attempt: 1, extra: false, state: RunState::Failed };
+    store.keep("", &lost).unwrap();
+    drop(store);
+    asked.keep = folder.keep(true);
+    let (reach, clock) = (Outlasting::of(&world), MadeClock(&world));
+    let document = run(&asked, &reach, &clock, &Stop::default(), &mut |_| ()).unwrap();
+    assert!(document.pairs.iter().all(|pair| pair.value.is_some()), "{document:?}");
+    assert!(world.began.lock().unwrap().is_empty(), "it is not measured again");
+    let turns: BTreeSet<String> =
+        [".0.1", ".1.1", ".2.1", ".2.2"].map(|turn| document.id.clone() + turn).into();
+    assert_eq!(*reach.kept.lock().unwrap(), turns, "their agents need keep them no more");
 }
 
 /// Only so many results of an agent may wait for their pairs' next tries: one that says why there is none is not to be among them.
@@ -234,12 +259,15 @@ fn what_was_under_way_when_a_schedule_was_killed_is_ended_when_it_goes_on() {
         drop(Run::new(&asked, &wanted, &MadeClock(&world), &Outlasting::of(&world)));
         let mut store = folder.place().open().unwrap();
         let began = InStore::RunBegan { slot: 2, attempt: 1, extra: false };
-        store.keep(&MadeClock(&world).date(), &began).unwrap();
+        let date = MadeClock(&world).date();
+        store.keep(&date, &began).unwrap();
         drop(store);
+        world.pass(3_600);
         let reach = Outlasting { of: (of, "a"), ..Outlasting::of(&world) };
         let now = go_on_with(&folder, &reach, &world, for_s);
         assert_eq!((now.under_way().count(), now.tests.len()), (0, 1), "{of}: {:?}", now.tests);
         assert_eq!(now.tests[0].end.as_ref().unwrap().result.is_ok(), value, "{of}");
+        assert_eq!(now.tests[0].began, date, "{of}: not when it was gone on with");
         assert!(!now.document.interrupted, "nobody goes on with a moment that is over");
         let turn = format!("{}.2.1", now.document.id);
         assert!(reach.kept.lock().unwrap().contains(&turn), "its agent need keep it no more");

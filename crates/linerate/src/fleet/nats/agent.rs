@@ -86,38 +86,38 @@ impl Agent {
         let place = |name: &str| agents.fleet.hosts().iter().position(|host| host == name);
         let pair = place(&self.id).zip(place(to)).map(|(from, to)| Pair { from, to });
         let resources = pair.map(|pair| agents.fleet.resources(pair)).unwrap_or_default();
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let time = test.plan.duration().map_or(0, |time| time.0.saturating_add(test.plan.warmup.0));
         let term = Term::of(time.saturating_add(ns(SETUP)), ns(GUARD));
         let length = Duration::from_nanos(term.length_ns);
-        let until_ns = agents.now_ns().saturating_add(ns(BUSY));
-        loop {
+        let until_ns = busy_until_ns(agents.now_ns(), term);
+        let ask = || {
             // By this clock it begins before the broker's does.
             let granted_ns = agents.now_ns();
-            let lease =
-                agents.handle.block_on(agents.broker.grant(&resources, length, &self.turn))?;
-            if let Some(lease) = lease {
-                let grant = Grant { epoch: lease.epoch, granted_ns, term };
-                let takes = resources.iter().map(ToString::to_string).collect();
-                let (turn, seconds) = (self.turn.clone(), length.as_secs());
-                let granted = FleetEvent::Granted { turn, lease: lease.epoch.0, takes, seconds };
-                Agents::say(agents, &self.id, granted);
-                let held = Held { lease, grant, test, to };
-                return match self.note(&held, &resources) {
-                    Ok(()) => Ok(held),
-                    Err(error) => {
-                        self.give_back(&held, false);
-                        Err(error)
-                    }
-                };
-            }
-            if self.stop.seen() || agents.now_ns() >= until_ns {
-                let what = format!("cannot measure {} with {to}", self.id);
-                let why = "another run has one of them, or what they share";
-                return Err(ErrorRecord::new(ErrorKind::Busy, what, why, &["--retries 3"]));
-            }
+            let lease = agents.broker.grant(&resources, length, &self.turn);
+            agents.handle.block_on(lease).map(|lease| lease.map(|lease| (lease, granted_ns)))
+        };
+        let is_over = || self.stop.seen() || agents.now_ns() >= until_ns;
+        let pause = || {
             let [chance] = random::<1>();
             std::thread::sleep(Duration::from_millis(100 + u64::from(chance)));
+        };
+        let Some((lease, granted_ns)) = ask_until(ask, is_over, pause)? else {
+            let what = format!("cannot measure {} with {to}", self.id);
+            let why = "another run has one of them, or what they share";
+            return Err(ErrorRecord::new(ErrorKind::Busy, what, why, &["--retries 3"]));
+        };
+        let grant = Grant { epoch: lease.epoch, granted_ns, term };
+        let takes = resources.iter().map(ToString::to_string).collect();
+        let (turn, seconds) = (self.turn.clone(), length.as_secs());
+        let granted = FleetEvent::Granted { turn, lease: lease.epoch.0, takes, seconds };
+        Agents::say(agents, &self.id, granted);
+        let held = Held { lease, grant, test, to };
+        match self.note(&held, &resources) {
+            Ok(()) => Ok(held),
+            Err(error) => {
+                self.give_back(&held, false);
+                Err(error)
+            }
         }
     }
 
@@ -198,8 +198,7 @@ impl Agent {
             if self.stop.seen() && !ends {
                 ends = true;
                 let _ = agents.send_order(&self.id, &Order::End { epoch });
-                let last = u64::try_from(LAST_WORDS.as_nanos()).unwrap_or(u64::MAX);
-                until_ns = until_ns.min(now_ns.saturating_add(last));
+                until_ns = until_ns.min(now_ns.saturating_add(ns(LAST_WORDS)));
             }
             let results = agents.lock();
             let _ = agents.news.wait_timeout(results, LOOK_EVERY);
@@ -238,6 +237,35 @@ impl Agent {
     }
 }
 
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Until when it is waited for what somebody has, by a clock that began with this process. That may be this very run, as it
+/// was before it was killed: what it had is over once a lease is that is as old as this clock. Of such a lease no more is left
+/// than what it is longer than its test, since no other test begins before the result of that one has come.
+fn busy_until_ns(now_ns: u64, term: Term) -> u64 {
+    let left = SETUP.saturating_add(GUARD).saturating_add(GUARD);
+    let of_before_ns = term.length_ns.min(now_ns.saturating_add(ns(left)));
+    now_ns.saturating_add(ns(BUSY)).max(of_before_ns)
+}
+
+/// Asks until something is granted, or it is over; then the last answer stands. A broker that has just been started may say
+/// that it has no streams, and lets its clients connect before.
+fn ask_until<T>(
+    mut ask: impl FnMut() -> Result<Option<T>, ErrorRecord>,
+    is_over: impl Fn() -> bool,
+    pause: impl Fn(),
+) -> Result<Option<T>, ErrorRecord> {
+    loop {
+        let answer = ask();
+        if matches!(answer, Ok(Some(_))) || is_over() {
+            return answer;
+        }
+        pause();
+    }
+}
+
 /// Why nothing counts that was measured under a lease that was not there any more when it was given back, before its end by
 /// this clock: what it takes may have been another's meanwhile.
 fn over_early(was_there: bool, (now_ns, until_ns): (u64, u64)) -> Option<ErrorRecord> {
@@ -250,6 +278,44 @@ fn over_early(was_there: bool, (now_ns, until_ns): (u64, u64)) -> Option<ErrorRe
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_had_before_it_was_killed_is_waited_for_until_it_is_over() {
+        // A lease is 40 s longer than its test.
+        let lease = |test_s: u64| Term::of(ns(SETUP) + test_s * 1_000_000_000, ns(GUARD));
+        for (test_s, now_s, until_s) in [
+            (10, 0, 40),
+            (10, 9, 49),
+            (10, 12, 50),
+            (10, 40, 55),
+            (3_600, 0, 40),
+            (3_600, 3_610, 3_640),
+            (3_600, 4_000, 4_015),
+        ] {
+            let until_ns = busy_until_ns(now_s * 1_000_000_000, lease(test_s));
+            assert_eq!(until_ns, until_s * 1_000_000_000, "{test_s} s, at {now_s} s");
+        }
+    }
+
+    #[test]
+    fn a_broker_that_has_just_been_started_is_asked_again_until_the_time_is_over() {
+        let error = || ErrorRecord::new(ErrorKind::Unable, "cannot ask", "it begins", &[]);
+        let asked_until = |most: u32| {
+            let asked = std::cell::Cell::new(0_u32);
+            let ask = || {
+                asked.set(asked.get() + 1);
+                match asked.get() {
+                    1 => Err(error()),
+                    2 => Ok(None),
+                    number => Ok(Some(number)),
+                }
+            };
+            ask_until(ask, || asked.get() >= most, || ())
+        };
+        assert_eq!(asked_until(9), Ok(Some(3)));
+        assert_eq!(asked_until(2), Ok(None), "another has it");
+        assert_eq!(asked_until(1), Err(error()));
+    }
 
     #[test]
     fn a_lease_that_was_over_before_its_time_spoils_what_was_measured_under_it() {
