@@ -428,7 +428,7 @@ pub struct RecvInterval {
 }
 
 impl RecvInterval {
-    /// Jitter and delays of this and of `other`, another stream's or what came after it: the larger of each.
+    /// Jitter and delays of this and of `other`, another stream's: the larger of each.
     pub fn larger_delays(&mut self, other: &Self) {
         self.jitter_ns = self.jitter_ns.max(other.jitter_ns);
         self.delay_mean_ns = self.delay_mean_ns.max(other.delay_mean_ns);

@@ -323,6 +323,27 @@ fn tcp_shares_stand_in_every_row() {
     assert_eq!(tcp.rwnd_limited_ratio, Some(0.25));
 }
 
+/// One datagram of 11 us after nine of 1 us makes a mean of 2 us.
+#[test]
+fn delays_of_a_row_of_no_time_are_counted_with_the_row_before_it() {
+    let row = |datagrams, jitter_ns, mean_ns, max_ns| RecvInterval {
+        counts: RecvCounts { datagrams, ..RecvCounts::default() },
+        jitter_ns: Some(jitter_ns),
+        delay_mean_ns: Some(mean_ns),
+        delay_max_ns: Some(max_ns),
+        ..RecvInterval::default()
+    };
+    let mut stream = stream(0, 10, 0);
+    let intervals = &mut stream.recv.as_mut().unwrap().intervals;
+    intervals[1] = row(9, 3_000, 1_000, 4_000);
+    intervals.push(row(1, 2_500, 11_000, 11_000));
+    let record = record(&outcome(udp(1), vec![stream]));
+    let row = record.intervals[1].figures.receiver.as_ref().unwrap();
+    assert_eq!((record.intervals.len(), row.datagrams), (2, Some(10)));
+    let delays = [row.jitter_s, row.delay_variation_mean_s, row.delay_variation_max_s];
+    assert_eq!(delays, [2.5e-6, 2e-6, 11e-6].map(Some));
+}
+
 /// A total that showed the last moment would say 90 ms and 1,000 bytes of a test that had 20 ms and
 /// 30,000 for most of its time.
 #[test]

@@ -529,6 +529,18 @@ fn the_path_is_not_blamed_where_a_host_does_not_say_what_it_dropped() {
         "its queue may have held them"
     );
     assert_eq!(late(Some(HostFigures::default())), Limit::Path, "it has none");
+    // Nor did it name the interface in time, of which then nothing is counted.
+    let unnamed = |overdue: Option<u64>| {
+        with(|record, _, r| {
+            record.client.nic = None;
+            if overdue.is_some() {
+                (r.overdue, r.seconds, r.read_seconds) = (overdue, 1.3, Some(1.3));
+            } else {
+                lose(r, 1_000, 0);
+            }
+        })
+    };
+    assert_eq!([unnamed(None), unnamed(Some(2_000))], [Limit::Unknown; 2]);
     // Of another program's end nobody expects them.
     let iperf3 = with(|record, s, r| {
         lose(r, 1_000, 0);
@@ -712,6 +724,32 @@ fn a_cgroup_that_throttles_an_end_is_its_cpu() {
         (s.host, s.cpu, r.cpu) = (by(0.9), cpu(5.0, 97.0), cpu(3.0, 98.0));
     });
     assert_eq!(beside_others, Limit::SenderCpu);
+}
+
+/// 100 Mbit/s in round trips of 84 ms are 1 MiB, and in such of 1 ms 12.5 kB.
+#[test]
+fn a_window_that_stands_in_a_queue_is_not_the_limit() {
+    let asked = |min_ms: f64, varies_ms: f64, mss: u64, window: u64| {
+        with(|a, s, _| {
+            (a.asked.protocol, a.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
+            a.asked.window_bytes = Some(window);
+            s.tcp = Some(TcpFigures {
+                rtt_s: Some(0.084),
+                min_rtt_s: Some(min_ms / 1e3),
+                rtt_variation_s: Some(varies_ms / 1e3),
+                mss_bytes: Some(mss),
+                busy_ratio: Some(1.0),
+                rwnd_limited_ratio: Some(0.9),
+                ..TcpFigures::default()
+            });
+        })
+    };
+    assert_eq!(asked(1.0, 2.0, 1_448, 1 << 20), Limit::Path);
+    // No queue; a reader that stops now and then; acknowledgements that are late; one seen many times over.
+    assert_eq!(asked(80.0, 2.0, 1_448, 1 << 20), Limit::TcpWindow);
+    assert_eq!(asked(1.0, 60.0, 1_448, 1 << 20), Limit::TcpWindow);
+    assert_eq!(asked(1.0, 2.0, 524_288, 1 << 20), Limit::TcpWindow);
+    assert_eq!(asked(1.0, 2.0, 1_448, 1 << 18), Limit::TcpWindow);
 }
 
 #[test]

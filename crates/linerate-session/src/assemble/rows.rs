@@ -151,6 +151,18 @@ pub(super) fn fold_timeless<T: Clone>(
     rows
 }
 
+/// Delays of a row whose counts do not hold those of the one after it yet, with them. The jitter is that of its end.
+fn follow_delays(row: &mut RecvInterval, after: &RecvInterval) {
+    let (count, more) = (u128::from(row.counts.datagrams), u128::from(after.counts.datagrams));
+    row.jitter_ns = after.jitter_ns.or(row.jitter_ns);
+    row.delay_max_ns = row.delay_max_ns.max(after.delay_max_ns);
+    row.delay_mean_ns = both(row.delay_mean_ns, after.delay_mean_ns, |mean, of_more| {
+        let sum = (u128::from(mean) * count).saturating_add(u128::from(of_more) * more);
+        let mean_ns = sum.checked_div(count + more).and_then(|ns| u64::try_from(ns).ok());
+        mean_ns.unwrap_or(mean.max(of_more))
+    });
+}
+
 /// The senders' rows, all streams added up.
 pub(super) fn sent_rows(outcome: &Outcome, way: Way, span: u64) -> Vec<SendInterval> {
     let interval = outcome.plan.interval.0;
@@ -176,9 +188,9 @@ pub(super) fn way_intervals(outcome: &Outcome, way: Way, totals: &WayTotals) -> 
     let recv_span = totals.recv.as_ref().map_or(0, |t| t.1);
     let recvs = outcome.recvs_of(way).map(|r| {
         fold_timeless(&r.intervals, interval, recv_span, |last, empty: RecvInterval| {
+            follow_delays(last, &empty);
             last.counts.add(&empty.counts);
             last.thread.follow(&empty.thread);
-            last.larger_delays(&empty);
             last.trips = both(last.trips, empty.trips, Trips::and);
         })
     });

@@ -3,7 +3,7 @@
 use linerate_model::host::HostFacts;
 use linerate_model::limits;
 use linerate_model::plan::{Dialect, PlanDirection, Receiving, RrPlan, Sending};
-use linerate_model::record::{CpuFigures, Figures};
+use linerate_model::record::{CpuFigures, Figures, HostFigures};
 
 use super::Case;
 use super::cpu::End;
@@ -29,9 +29,11 @@ impl Case<'_> {
         if name == "client" { Some(&self.record.client) } else { self.record.server.as_ref() }
     }
 
-    /// Whether a linerate of a known host is at that end, so that its host's counters are missed where they are not there.
-    pub(super) fn is_ours(&self, name: &str) -> bool {
-        self.host(name).is_some_and(|host| host.cores.is_some())
+    /// Whether a linerate of a known host is at that end and its counters are missed: all of them, or those of its
+    /// interface, which the kernel did not name in time.
+    pub(super) fn is_unread(&self, name: &str, counters: Option<&HostFigures>) -> bool {
+        let ours = self.host(name).filter(|host| host.cores.is_some());
+        ours.is_some_and(|host| counters.is_none() || host.nic.is_none())
     }
 
     fn is_one_host(&self) -> bool {

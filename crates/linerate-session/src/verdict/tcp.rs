@@ -13,6 +13,14 @@ const WINDOW_HELD: f64 = 0.3;
 /// of a held sender run only while nothing of its window is left, and miss most of a tiny one.
 const WINDOW_FILLED: f64 = 0.5;
 
+/// An asked window that stands in a queue is on its way in each round trip, and at most this often: the kernel grants up to
+/// twice of it. One whose reader stops now and then seems to be there many times over.
+const WINDOW_GRANTED: f64 = 2.0;
+/// Its round trips vary by no more than this share of themselves.
+const STEADY: f64 = 0.25;
+/// Of fewer segments it would rather wait for the receiver's delayed acknowledgements.
+const SEGMENTS: f64 = 10.0;
+
 /// A receiver that waited so long for its core, in percent, is no reader that is slow by itself.
 const LATE_READER: f64 = 10.0;
 /// Share of the time with data to send, where the sender was not the one that was late.
@@ -44,6 +52,20 @@ impl Held {
             self.sndbuf * 100.0
         )
     }
+}
+
+/// Whether round trips are so long for a queue.
+fn is_queue(tcp: &TcpFigures) -> bool {
+    let waits = |base: f64| tcp.rtt_s.is_some_and(|rtt| rtt >= base * 2.0 && rtt >= base + QUEUE_S);
+    tcp.min_rtt_s.is_some_and(waits)
+}
+
+/// Whether an asked window of which so many bytes are on their way stands in a queue: the path is full, and a larger one
+/// would only wait for longer.
+fn stands_in_queue(tcp: &TcpFigures, in_flight: f64, window: f64) -> bool {
+    let steady = tcp.rtt_s.zip(tcp.rtt_variation_s).is_some_and(|(rtt, by)| by <= rtt * STEADY);
+    let segments = tcp.mss_bytes.is_some_and(|mss| in_flight >= mss as f64 * SEGMENTS);
+    is_queue(tcp) && steady && segments && in_flight <= window * WINDOW_GRANTED
 }
 
 impl Case<'_> {
@@ -84,7 +106,7 @@ impl Case<'_> {
             rwnd: tcp.rwnd_limited_ratio.unwrap_or(0.0),
             sndbuf: tcp.sndbuf_limited_ratio.unwrap_or(0.0),
         };
-        self.asked_window(&held, tcp.rtt_s, rate, &arrived)
+        self.asked_window(&held, &tcp, rate, &arrived)
             .or_else(|| self.tcp_cpu(&tx, rx.as_ref(), &arrived))
             .or_else(|| self.grown_window(&held, rx.as_ref(), &arrived))
             .or_else(|| self.tcp_path(&tcp, (&tx, rx.as_ref()), rate, &arrived))
@@ -99,14 +121,17 @@ impl Case<'_> {
     fn asked_window(
         &mut self,
         held: &Held,
-        rtt_s: Option<f64>,
+        tcp: &TcpFigures,
         rate: f64,
         arrived: &str,
     ) -> Option<Verdict> {
         let asked = &self.record.asked;
         let window = asked.window_bytes.map(|bytes| bytes as f64)?;
-        let in_flight = rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
+        let in_flight = tcp.rtt_s.map(|rtt| rate / 8.0 * rtt / f64::from(asked.streams.max(1)));
         let filled = in_flight.filter(|in_flight| *in_flight >= window * WINDOW_FILLED);
+        if filled.is_some_and(|in_flight| stands_in_queue(tcp, in_flight, window)) {
+            return None;
+        }
         // A tiny window shows a little in both.
         let shows_in_both = held.most() >= WINDOW_HELD / 3.0
             && in_flight.is_some_and(|in_flight| in_flight >= window * WINDOW_FILLED / 2.0);
@@ -130,7 +155,7 @@ impl Case<'_> {
         rx: Option<&End<'_>>,
         arrived: &str,
     ) -> Option<Verdict> {
-        if held.most() < WINDOW_HELD {
+        if self.record.asked.window_bytes.is_some() || held.most() < WINDOW_HELD {
             return None;
         }
         // A receiver whose cores others had reads late, and its window closes meanwhile.
@@ -157,9 +182,7 @@ impl Case<'_> {
         rate: f64,
         arrived: &str,
     ) -> Option<Verdict> {
-        let waits =
-            |base: f64| tcp.rtt_s.is_some_and(|rtt| rtt >= base * 2.0 && rtt >= base + QUEUE_S);
-        let queue = tcp.min_rtt_s.is_some_and(waits);
+        let queue = is_queue(tcp);
         let retransmits = tcp.retransmits.unwrap_or(0);
         let queued = queue || retransmits > 0;
         let carried = tcp.busy_ratio.is_some_and(|busy| busy > BUSY);

@@ -114,8 +114,8 @@ impl Case<'_> {
         let mut text = format!("a queue between the two sockets held them: {facts}");
         let mut limit = Limit::Path;
         // An interface without a discipline has neither count.
-        let unseen = host.is_none_or(|host| waited.is_none() && host.qdisc_dropped.is_some());
-        if unseen && self.is_ours(self.sender_name) {
+        let unseen = host.is_some_and(|host| waited.is_none() && host.qdisc_dropped.is_some());
+        if unseen || self.is_unread(self.sender_name, host) {
             limit = Limit::Unknown;
             text.push_str("; whether it is the sender's own, its host could not say in time");
         }
@@ -161,7 +161,7 @@ impl Case<'_> {
             return Some(verdict);
         }
         let hosts = [(self.sender_name, sender.and_then(|s| s.host.as_ref())), (name, host)];
-        let unread = hosts.into_iter().find(|(end, host)| host.is_none() && self.is_ours(end));
+        let unread = hosts.into_iter().find(|(end, host)| self.is_unread(end, *host));
         if let Some((end, _)) = unread {
             let because = vec![format!(
                 "{path} of {lost} lost datagrams never reached the {name}'s socket: they were lost on the path or dropped by the {end}'s host, whose counters could not be read in time"
