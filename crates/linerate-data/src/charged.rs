@@ -137,7 +137,9 @@ fn what_this_end_asks_counts_with_the_answers() {
     charged.counts(6);
     charged.alone.shared.stop();
     let Report::Rr(report) = charged.alone.ends() else { panic!("who asks") };
-    assert_eq!((report.transactions, report.error), (3, None));
+    // One that was answered after more than a second has no answer.
+    let late = 3u64.checked_sub(report.transactions).expect("three answers");
+    assert!(late <= report.unanswered && report.error.is_none(), "{report:?}");
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub fn identities(record: &Value) {
     assert_eq!(record["format"], 1);
     assert_ne!(record["status"], "invalid", "{}", record["error"]);
     let totals = &record["totals"];
+    let cut =
+        record["error"]["kind"] == "server_stopped" && record["asked"]["direction"] != "reverse";
     let pairs: &[&str] = match record["asked"]["direction"].as_str() {
         Some("both") => &["forward", "reverse"],
         _ => &[""],
@@ -65,11 +67,11 @@ pub fn identities(record: &Value) {
         let (sender, receiver) = (side(totals, pair, "sender"), side(totals, pair, "receiver"));
         if record["asked"]["protocol"] == "udp" {
             let lost = number(&receiver, "lost");
-            assert_eq!(
-                number(&sender, "datagrams"),
-                number(&receiver, "datagrams") + lost,
-                "{pair} sent = received + lost"
-            );
+            let sent = number(&sender, "datagrams");
+            let known = number(&receiver, "datagrams") + lost;
+            // A server that ends a test waits a moment for its client's word, and a client without a core sends beyond that.
+            let beyond = cut && *pair != "reverse" && sent > known;
+            assert!(sent == known || beyond, "{pair} sent = received + lost: {sent}, {known}");
             assert_eq!(
                 lost,
                 number(&receiver, "lost_path")

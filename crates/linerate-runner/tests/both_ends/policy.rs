@@ -121,7 +121,8 @@ fn a_full_server_is_busy_and_free_again() {
         let server = Served::start(options);
         let holds = json!({ "end": { "time": 600_000_000_000u64 }, "interval": 60_000_000_000u64 });
         let (holds, timed) = (asked(&holds), || lasting(100, udp(100)));
-        let (mut peer, _, _socket) = Peer::started(server.at, holds);
+        // Not started: a client without a word is borne with for longer.
+        let (mut peer, _, _socket) = Peer::ready(server.at, holds);
         error(&server.run(timed()), "busy", 3);
         peer.say(&json!("bye"));
         server.ended(1);
@@ -133,7 +134,7 @@ fn a_full_server_is_busy_and_free_again() {
 fn one_address_has_its_share_of_the_tests_and_others_have_theirs() {
     let server = Served::start(Options { max_tests_per_address: Some(2), ..Options::default() });
     let holds = || asked(&json!({ "end": { "time": 600_000_000_000u64 } }));
-    let mut holding: Vec<_> = (0..2).map(|_| Peer::started(server.at, holds())).collect();
+    let mut holding: Vec<_> = (0..2).map(|_| Peer::ready(server.at, holds())).collect();
     let refused = error(&server.run(little()), "busy", 3);
     assert!(refused.why.contains("2 tests of 127.0.0.1 are running"), "{refused:?}");
     complete(&run(&from([127, 0, 0, 3], request(server.at, little()))));

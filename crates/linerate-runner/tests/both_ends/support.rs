@@ -135,10 +135,10 @@ impl Served {
         self.stop.now();
     }
 
-    /// Waits for its end by itself.
+    /// Waits for its end by itself, and for the thread that hands out its events, which may end after it.
     pub fn ends(mut self) -> Vec<Event> {
         let until = Instant::now() + HANGS;
-        while !self.thread.is_finished() {
+        while !self.thread.is_finished() || Arc::strong_count(&self.log) > 1 {
             assert!(Instant::now() < until, "it goes on: {:#?}", self.events());
             std::thread::sleep(Duration::from_millis(5));
         }

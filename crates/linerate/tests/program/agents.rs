@@ -59,9 +59,9 @@ fn every_pair_is_measured_whoever_is_killed() {
     for (before, after) in before.iter().zip(&after) {
         assert!(before.is_none() || before == after, "{before:?} {after:?}");
     }
-    for bps in after.iter().flatten() {
-        assert!(*bps > 0.0 && *bps < 6e6, "{value}");
-    }
+    // On a core that others keep, nothing may be sent in a second.
+    let most = after.iter().flatten().copied().fold(0.0, f64::max);
+    assert!(most > 0.0 && most < 6e6, "{value}");
     // What the store has, no agent keeps.
     let results = format!("{:>7}  {:>7}  ", 0, "-");
     ["a", "b", "c"].iter().for_each(|name| fleet.seen(name, &results));
@@ -142,10 +142,13 @@ fn two_runs_at_once_never_have_a_host_in_two_tests() {
         let log = agent.log();
         let mut now = None;
         for line in log.lines().filter_map(|line| line.get(20..)) {
-            if let Some(turn) = line.strip_prefix("ready for ") {
-                assert_eq!(now.replace(turn.split(' ').next()), None, "{log}");
+            if let Some(ready) = line.strip_prefix("ready for ") {
+                let before = now.replace(ready.split(' ').next().unwrap_or_default());
+                // One whose other host was not ready in time never begins, and has no end.
+                let began = before.filter(|turn| log.contains(&format!(" {turn} has ended")));
+                assert_eq!(began, None, "{log}");
             } else if let Some(turn) = line.strip_suffix(" has ended") {
-                assert_eq!(now.take(), Some(Some(turn)), "{log}");
+                assert_eq!(now.take(), Some(turn), "{log}");
             }
         }
         assert!(log.matches("ready for").count() >= 16, "{log}");
@@ -199,7 +202,12 @@ fn results_and_leases_are_in_a_database_whoever_is_killed() {
 fn an_agent_that_is_away_costs_others_nothing() {
     let Some(mut fleet) = Fleet::new("away", &["a", "b", "c"]) else { return };
     fleet.agents.remove(2).kill();
-    let pairs = ["--retries", "0", "--times", "2"];
+    // Once the broker knows it.
+    let stranger = Stranger::new(&fleet);
+    let gone = |error: ErrorRecord| error.kind == ErrorKind::HostGone;
+    let is_away = || stranger.send_order("c", &Order::Ping).is_err_and(gone);
+    assert!(wait_for(LONG, is_away), "the broker takes it for connected");
+    let pairs = ["--retries", "3", "--times", "2"];
     let ran = fleet.run("a,b,c", &pairs, &["rr", "-t", "200ms"]);
     assert_eq!(ran.code, 1, "{}\n{}", ran.err, ran.out);
     let value = document(&ran);

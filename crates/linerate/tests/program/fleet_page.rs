@@ -110,12 +110,18 @@ fn what_a_run_writes_is_told_while_it_does() {
     assert!(page().contains("no run writes this file"), "{}", page());
     // What cannot be read is told, and what was known stands.
     let good = std::fs::read(&path).expect("a file");
-    std::fs::write(&path, "no database, but long enough to look at it as one").expect("written");
+    // At once: half of it would be another fault, whenever it is looked at.
+    let replace = |bytes: &[u8]| {
+        let new = path.with_extension("new");
+        std::fs::write(&new, bytes).expect("written");
+        std::fs::rename(&new, &path).expect("it takes its place");
+    };
+    replace("no database, but long enough to look at it as one".as_bytes());
     events.next().expect("an event");
     let words = "What stands here was read before";
     assert!(page().contains(words) && page().contains(">5<"), "{}", page());
     assert!(shown.get("/TOKEN/record-1").starts_with("HTTP/1.1 500 "));
-    std::fs::write(&path, good).expect("written");
+    replace(&good);
     events.next().expect("an event");
     assert!(!page().contains(words), "{}", page());
     shown.interrupt();

@@ -526,7 +526,8 @@ fn a_thousand_idle_connections_delay_nobody() {
     honest(&mut server, "the start");
     let before = server.holds();
     let idle: Vec<TcpStream> = (0..1_000).map(|_| TcpStream::connect(at).unwrap()).collect();
-    assert!(wait_for(LONG, || server.holds().descriptors >= before.descriptors + 1_000));
+    // What it held at first may have been a test's that had just ended.
+    assert!(wait_for(LONG, || server.holds().descriptors > 1_000));
     honest(&mut server, "1,000 idle connections");
     // The server hangs up on all of them by itself.
     assert!(wait_for(LONG, || server.holds().descriptors <= before.descriptors));
@@ -559,10 +560,12 @@ fn reads(pid: u32) -> Option<(u64, u64)> {
     let (mut control, mut counters) = (None, 0);
     for task in tasks.flatten() {
         let read = |file: &str| std::fs::read_to_string(task.path().join(file)).ok();
-        let count = read("io")?.lines().find_map(|l| l.strip_prefix("syscr: ")?.parse().ok())?;
+        // One that has ended meanwhile has none.
+        let Some(io) = read("io") else { continue };
+        let count = io.lines().find_map(|l| l.strip_prefix("syscr: ")?.parse().ok())?;
         if task.file_name() == pid.to_string().as_str() {
             control = Some(count);
-        } else if read("comm")?.trim() == "host-counters" {
+        } else if read("comm").is_some_and(|name| name.trim() == "host-counters") {
             counters = count;
         }
     }
@@ -609,7 +612,19 @@ fn idle_tests_of_short_intervals_delay_nobody() {
         };
         let grown =
             || reads(server.pid()).map_or((0, 0), |now| (now.0 - before.0, now.1 - before.1));
-        assert!(wait_for(LONG, || grown().1 > 2_000), "{:?}", grown());
+        let port = server.port.to_string();
+        let fresh = ["udp", "127.0.0.1", "-p", &port, "-b", "1M", "-t", "300ms", "-i", "10ms"];
+        let mut last = 0;
+        let counted = wait_for(LONG, || {
+            let (_, now) = grown();
+            // A test of which one reading came too late, because others held a lock of the kernel, asks for no more.
+            if now == last {
+                linerate(None, &fresh);
+            }
+            last = now;
+            now > 2_000
+        });
+        assert!(counted, "{:?}", grown());
         let (control, counters) = grown();
         assert!(control < counters / 10, "{control} reads beside control, {counters} apart");
         drop(sockets);
@@ -675,8 +690,16 @@ fn answers_are_never_larger_than_questions() {
     }
     socket.set_nonblocking(false).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    while let Ok(n) = socket.recv(&mut buffer) {
-        heard += n;
+    let begun = Instant::now();
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(n) => heard += n,
+            // The flood may have filled the server's buffer, or the server has no core.
+            Err(_) if heard == 0 && begun.elapsed() < LONG => {
+                sent += socket.send_to(&valid, at).unwrap();
+            }
+            Err(_) => break,
+        }
     }
     println!("sent {sent}, heard {heard}, factor {:.6}", heard as f64 / sent as f64);
     assert!(heard > 0, "not even the honest hello was answered");

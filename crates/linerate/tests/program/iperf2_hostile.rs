@@ -184,7 +184,9 @@ fn of_udp() -> Vec<Attack> {
         }),
         attack("a hundred that vanish", |_| {
             for _ in 0..100 {
-                let _ = udp().send(&datagram(1, &plain(), 500));
+                // Of this address no other attack is: its streams outlive these sockets, whose ports others may get.
+                let socket = UdpSocket::bind("127.0.0.2:0").unwrap();
+                let _ = socket.send_to(&datagram(1, &plain(), 500), SocketAddr::from(AT));
             }
         }),
         attack("a stranger on a stream's way", |_| {
@@ -197,8 +199,9 @@ fn of_udp() -> Vec<Attack> {
             let _ = mine.send(&datagram(-50, &plain(), 500));
             let mut buffer = [0; 1_000];
             let report = mine.recv(&mut buffer).ok().and_then(|n| Report::decode(&buffer[..n]));
-            let counted = report.map(|report| (report.datagrams, report.lost));
-            assert!(counted.is_none_or(|counted| counted == (50, 0)), "{counted:?}");
+            // Beside so many attacks some of them may find no room; the end says how many there were.
+            let counted = report.map(|report| report.datagrams);
+            assert!(counted.is_none_or(|counted| counted == 50), "{counted:?}");
         }),
     ]
 }
@@ -320,18 +323,23 @@ fn a_thousand_silent_connections_keep_nobody_out() {
 fn a_report_is_the_same_however_often_it_is_asked_for() {
     let _alone = alone();
     let server = Server::start(None, &["--iperf2"]);
-    let socket = udp();
-    for number in [1, 2, 4, 5] {
-        socket.send(&datagram(number, &plain(), 500)).unwrap();
-    }
+    let reports = || -> Vec<Vec<u8>> {
+        let socket = udp();
+        for number in [1, 2, 4, 5] {
+            socket.send(&datagram(number, &plain(), 500)).unwrap();
+        }
+        // As real clients do: the number goes on, and nothing of it was data.
+        let ask = |number: i64| {
+            let mut buffer = [0; 1_000];
+            socket.send(&datagram(-number, &plain(), 500)).unwrap();
+            socket.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec())
+        };
+        (6..16).filter_map(ask).collect()
+    };
     let mut all = Vec::new();
-    let mut buffer = [0; 1_000];
-    // As real clients do: the number goes on, and nothing of it was data.
-    let mut numbers = 6..;
+    // A stream is answered for 250 ms after a report, within which this thread may not come to ask again.
     let two = wait_for(LONG, || {
-        let number = numbers.next().expect("no end");
-        socket.send(&datagram(-number, &plain(), 500)).unwrap();
-        all.extend(socket.recv(&mut buffer).map(|length| buffer[..length].to_vec()));
+        all = reports();
         all.len() >= 2
     });
     assert!(two && all.iter().all(|report| report.len() == REPORT_BYTES), "{all:?}");

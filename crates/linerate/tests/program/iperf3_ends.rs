@@ -382,7 +382,7 @@ fn ipv6() {
     let mut clients = vec![];
     for protocol in ["-b 2M", "-u -b 1M -l 500"] {
         for direction in ["", "-R", "--bidir -P 2"] {
-            let args = format!("-6 {protocol} {direction} -t 1 -J");
+            let args = format!("-6 {protocol} {direction} -t 2 -J");
             clients.push(Iperf3::here("::1", server.port, &args));
         }
     }

@@ -33,14 +33,19 @@ struct Real {
     port: u16,
 }
 
-/// Whether somebody listens on `port` in the network namespace of a process.
-fn listens(id: u32, port: u16) -> bool {
-    ["tcp", "tcp6"].into_iter().any(|name| {
-        std::fs::read_to_string(format!("/proc/{id}/net/{name}")).is_ok_and(|table| {
-            let wanted = format!(":{port:04X} ");
-            table.lines().any(|line| line.contains(&wanted) && line.contains(" 0A "))
-        })
+/// The socket that listens on `port` in the network namespace of a process.
+fn listener(id: u32, port: u16) -> Option<String> {
+    let wanted = format!(":{port:04X} ");
+    ["tcp", "tcp6"].into_iter().find_map(|name| {
+        let table = std::fs::read_to_string(format!("/proc/{id}/net/{name}")).ok()?;
+        let line = table.lines().find(|line| line.contains(&wanted) && line.contains(" 0A "))?;
+        line.split_whitespace().nth(9).map(str::to_owned)
     })
+}
+
+/// Whether there is one.
+fn listens(id: u32, port: u16) -> bool {
+    listener(id, port).is_some()
 }
 
 impl Real {
@@ -159,7 +164,8 @@ fn both_ends_agree() {
     }
     assert_eq!(cases.len(), 36);
     together(&cases, |(protocol, way, streams, omit)| {
-        let mut args = vec![*protocol, "127.0.0.1", "--json", "-t", "1s", "-P", streams];
+        // Longer than others keep a stream's sender from its core.
+        let mut args = vec![*protocol, "127.0.0.1", "--json", "-t", "2s", "-P", streams];
         args.extend(["-O", omit, "-b", "2M"]);
         args.extend(if *protocol == "tcp" { ["-l", "8Ki"] } else { ["-l", "1000"] });
         args.extend(Some(*way).filter(|way| !way.is_empty()));
@@ -333,10 +339,20 @@ fn a_slow_server_is_the_limit() {
     let record = linerate(None, &args).record();
     assert_eq!(record["status"], "complete", "{}", record["error"]);
     let receiver = &record["totals"]["receiver"];
-    assert!(number(receiver, "lost") > 1_000, "{receiver}");
-    assert!(number(receiver, "dropped_receiver") * 10 > number(receiver, "lost") * 9, "{receiver}");
+    let lost = number(receiver, "lost");
+    assert!(lost > 1_000, "{receiver}");
+    // Where others make and end networks, the kernel may not tell its counters in time: then nobody knows where it was.
+    let told = !receiver["host"].is_null();
+    assert_eq!(receiver["dropped_receiver"].is_null(), !told, "{receiver}");
+    if told {
+        // Where others keep the kernel itself from a core, its backlog of packets is full before the socket is.
+        let backlog = receiver["host"]["softnet_dropped"].as_u64().unwrap_or(0);
+        let dropped = number(receiver, "dropped_receiver") + backlog;
+        assert!(dropped * 10 > lost * 9, "{receiver}");
+    }
     let limit = record["verdict"]["limit"].as_str().expect("a verdict");
-    assert!(limit.starts_with("receiver-"), "{}", record["verdict"]);
+    let named = limit.starts_with("receiver-") || (!told && limit == "unknown");
+    assert!(named, "{}", record["verdict"]);
 }
 
 /// `rr` has no words in iperf3's dialect; and a server that runs a test says that it is busy.
@@ -529,8 +545,7 @@ fn bad_servers_are_named_and_left() {
             assert_eq!(code, Some(1), "{name}: {err}");
             assert!(err.starts_with("iperf3: error - ") && err.len() > 30, "{name}: {err}");
             assert!(!err.contains("panicked"), "{name}: {err}");
-            // Bounded: the second of data, some waits of a second, and a loaded machine.
-            assert!(begun.elapsed() < Duration::from_secs(40), "{name}: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < LONG, "{name}: {:?}", begun.elapsed());
             // Ends a server that still waits for somebody.
             let _ = TcpStream::connect(("127.0.0.1", port));
         });

@@ -217,7 +217,7 @@ fn cases() -> Vec<Attack> {
         attack("idle connections of every kind", |at| {
             let idle: Vec<TcpStream> = (0..200).map(|_| Peer::connect(at)).collect();
             let waiting: Vec<Peer> = (0..50).map(|_| Peer::begin(at)).collect();
-            honest_within(at.port(), Duration::from_secs(10));
+            honest(at.port());
             drop((idle, waiting));
         }),
     ];
@@ -272,13 +272,11 @@ fn cases() -> Vec<Attack> {
     cases
 }
 
-fn honest_within(port: u16, limit: Duration) {
+/// It has a limit of its own for each answer, and ends with an error where it has to wait.
+fn honest(port: u16) {
     let port = port.to_string();
-    let begun = Instant::now();
-    let ran = linerate(None, &["udp", "127.0.0.1", "-p", &port, "-k", "5", "-b", "2M", "--json"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    ran.complete();
-    assert!(begun.elapsed() < limit, "an honest test had to wait");
+    let args = ["udp", "127.0.0.1", "-p", &port, "-k", "5", "-b", "2M", "--json"];
+    linerate(None, &args).complete();
 }
 
 #[test]
@@ -286,7 +284,7 @@ fn a_catalogue_of_attacks_in_iperf3s_dialect() {
     let _alone = alone();
     survives(&mut Server::start(None, MANY), &cases(), |server, after| {
         assert!(server.alive(), "{after}: the server is gone");
-        honest_within(server.port, LONG);
+        honest(server.port);
     });
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Server, alone, linerate};
+use crate::support::{Server, alone, linerate, wait_for};
+use linerate_testkit::peer::LONG;
 use serde_json::Value;
 
 /// By the kernel's own ticks: absent where none fell between two readings, as in a test that is over before the next
@@ -75,16 +76,14 @@ fn what_was_measured_still_is() {
         // A host without time leaves out figures of a short test, not the same ones each time.
         let mut gone = of(&kept);
         let mut last = String::new();
-        for _ in 0..5 {
+        let all = wait_for(LONG, || {
             let ran = linerate(None, &words);
             let found = of(&ran.record());
             gone.retain(|key| !found.contains(key));
             last = ran.err;
-            if gone.is_empty() {
-                break;
-            }
-        }
-        assert!(gone.is_empty(), "{words:?}: {gone:?}\n{last}");
+            gone.is_empty()
+        });
+        assert!(all, "{words:?}: {gone:?}\n{last}");
         again += 1;
     }
     assert_eq!(again, 12);

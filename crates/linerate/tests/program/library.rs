@@ -1,12 +1,13 @@
 //! The library as a program of somebody else uses it.
 
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use linerate::record::{ErrorKind, Figures};
-use linerate::{Client, Event, Status, Where};
+use linerate::{Client, Event, Interval, Status, Where};
 use linerate_testkit::peer::LONG;
 
-use crate::support::alone;
+use crate::support::{Server, alone};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -67,6 +68,26 @@ fn a_test_within_a_task_comes_to_its_end_however_many_events_it_has() {
 }
 
 #[test]
+fn a_test_that_nobody_has_any_more_ends_at_both_ends() {
+    let _alone = alone();
+    let server = Server::start(None, &[]);
+    let begun = || {
+        let client = Client::udp("127.0.0.1").port(server.port).rate_bps(1_000_000);
+        let long = client.time(Duration::from_secs(600)).interval(SHORT);
+        let mut running = long.start().expect("begun");
+        running.find(|event| matches!(event, Event::Interval(_))).expect("an interval");
+        running
+    };
+    drop(begun());
+    server.says("\"event\":\"ended\"", 1);
+    // As a limit of time gives up what it waits for.
+    let mut finished = Box::pin(begun().finished());
+    assert!(finished.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(finished);
+    server.says("\"event\":\"ended\"", 2);
+}
+
+#[test]
 fn options_are_those_of_the_command_line() {
     let record = short(Client::tcp(Where::Local)).streams(2).reverse().option("dscp", "EF");
     let _alone = alone();
@@ -101,7 +122,11 @@ fn a_test_that_fails_or_is_stopped_keeps_what_it_knows() {
 
     let long = Client::udp(Where::Local).rate_bps(1_000_000).time(Duration::from_secs(600));
     let mut running = long.interval(SHORT).start().expect("begun");
-    running.find(|event| matches!(event, Event::Interval(_))).expect("an interval");
+    let has_sent = |interval: &Interval| {
+        interval.figures.sender.as_ref().is_some_and(|sender| sender.bytes > 0)
+    };
+    let sent = |event: &Event| matches!(event, Event::Interval(row) if has_sent(row));
+    running.find(sent).expect("an interval in which something was sent");
     running.stop();
     let stopped = running.finish().expect_err("stopped");
     assert_eq!(stopped.error.kind, ErrorKind::Interrupted);

@@ -299,7 +299,7 @@ fn connections_are_counted_at_both_ends() {
         let all = format!("{args} -P 0 -- -k TRANSACTION_RATE,MIN_LATENCY");
         let mine = text(&ours(theirs.port, &all), &all);
         assert!(
-            value(&mine, "TRANSACTION_RATE") > 10.0 && value(&mine, "MIN_LATENCY") > 0.0,
+            value(&mine, "TRANSACTION_RATE") > 0.0 && value(&mine, "MIN_LATENCY") > 0.0,
             "{mine}"
         );
     }

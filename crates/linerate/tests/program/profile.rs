@@ -75,11 +75,11 @@ fn a_sender_has_the_send_call_and_copying_on_top() {
     for (test, call) in
         [("tcp 10.77.1.2", "tcp_sendmsg"), ("udp 10.77.1.2 --rate max", "udp_sendmsg")]
     {
-        // Of the client's threads alone: the server is another process.
-        let line = format!("{test} -p {PORT} -t 1s --sample threads");
+        // Of the client's threads alone: the server is another process. An amount takes as much of a core whatever else
+        // runs, though longer.
+        let line = format!("{test} -p {PORT} -n 1G --sample threads");
         let document = profiled(Some(&lab.space("a")), &line);
         let host = host(&document);
-        // How much of it the thread gets a busy machine decides, and not where it spends it.
         copies_on_top(&document);
         let (sending, all) = passing(host, "send-0", call);
         assert!(all > 20 && sending * 2 > all, "{test}: {sending} of {all}");
@@ -105,7 +105,7 @@ fn a_receiver_has_the_receive_path_on_top() {
         ("tcp 10.77.1.2 --rx copy", "tcp_recvmsg", 2),
         ("udp 10.77.1.2 --rate max", "udp_recvmsg", 3),
     ] {
-        let line = format!("{test} -p {PORT} -R -t 1s --sample threads");
+        let line = format!("{test} -p {PORT} -R -n 2G --sample threads");
         let document = profiled(Some(&lab.space("a")), &line);
         let host = host(&document);
         let paths = names(host, "paths", "path");

@@ -86,6 +86,11 @@ fn its_wheel_is_built_typed_and_tried_where_nothing_else_is_installed() {
     ended("build", &run(&python, &["-m", "build", "-q", "--no-isolation", "--outdir", &made]));
     let wheel = format!("{made}/linerate-{}-py3-none-any.whl", env!("CARGO_PKG_VERSION"));
     ended("install", &run(&python, &["-m", "pip", "install", "-q", "--no-deps", &wheel]));
+    let of_it = "import importlib.metadata as m; print(*m.files('linerate'))";
+    let files = ended("its files", &run(&python, &["-c", of_it]));
+    for file in ["py.typed", "LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(files.contains(file), "the wheel has no {file}: {files}");
+    }
     ended("types", &run(&python, &["-m", "mypy", "--strict", "src", "tools"]));
     let _alone = alone();
     let said = tests(&python, None);

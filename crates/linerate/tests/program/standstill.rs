@@ -3,12 +3,13 @@
 use crate::support::iperf3;
 use linerate_testkit::peer::LONG;
 
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::support::iperf3::Iperf3;
 use crate::support::{Client, Lab, Server, alone, list, number, often, wait_for};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Longer than what is taken for a pause of the scheduler.
@@ -26,10 +27,25 @@ fn running(server: &Server, space: Option<&str>, line: &str) -> Client {
     client
 }
 
-/// Keeps a process stopped, while `meanwhile` happens; returns for how long.
-fn stopped(signal: impl Fn(Signal), ms: u64, meanwhile: impl FnOnce()) -> Duration {
+/// The threads of a process that are there.
+fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    tasks.flatten().map(|task| task.path())
+}
+
+/// Keeps a process stopped for so long, while `meanwhile` happens; returns for how long it was.
+fn stopped(pid: u32, ms: u64, meanwhile: impl FnOnce()) -> Duration {
+    let signal = |signal: Signal| {
+        kill(Pid::from_raw(pid.cast_signed()), signal).expect("the process is there");
+    };
     signal(Signal::SIGSTOP);
     let begun = Instant::now();
+    // One that waits for a core stops once it has one, and what it waited is no stop.
+    let stands = |thread: PathBuf| {
+        let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+    };
+    assert!(wait_for(LONG, || threads(pid).all(stands)), "it goes on");
     meanwhile();
     std::thread::sleep(Duration::from_millis(ms));
     let took = begun.elapsed();
@@ -52,10 +68,8 @@ fn an_end_that_was_stopped_for_a_while_is_named_in_a_doubt() {
     ] {
         let server = Server::start(None, &[]);
         let client = running(&server, None, line);
-        let took = match end {
-            "server" => stopped(|signal| server.signal(signal), 800, || ()),
-            _ => stopped(|signal| client.signal(signal), 800, || ()),
-        };
+        let pid = if end == "server" { server.pid() } else { client.pid() };
+        let took = stopped(pid, 700, || ());
         let record = client.end().complete();
         let seconds = |text: &str| -> f64 {
             text.split(' ').nth(6).and_then(|word| word.parse().ok()).expect(text)
@@ -138,19 +152,34 @@ fn a_link_that_comes_back_leaves_a_doubt_with_its_length() {
     if !Lab::possible("a_link_that_comes_back_leaves_a_doubt_with_its_length") {
         return;
     }
+    // How often the thread that looks at links has woken.
+    let beats = |pid: u32| -> u64 {
+        let read = |thread: PathBuf| std::fs::read_to_string(thread.join("status")).ok();
+        let mut all = threads(pid).filter_map(read);
+        let pulse = all.find(|status| status.starts_with("Name:\tpulse\n")).expect("a pulse");
+        let count = pulse.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse().ok()).expect("a count")
+    };
     // Where it is set down, and whose it is. What the other end lost the kernel may report too late to be seen.
     let ends = [("a", "client"), ("b", "server")];
     often(4, &ends, |(space, end)| {
         let lab = Lab::pair();
         let server = lab.serve();
-        let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 8s");
+        // Both ways: each end hears data at once when the link is back, and what TCP repeats only after seconds.
+        let client = running(&server, Some(&lab.space("a")), "udp 10.77.1.2 -b 2M -t 8s --both");
+        let pid = if *end == "server" { server.pid() } else { client.pid() };
         let begun = Instant::now();
-        let flaps = "ip link set eth0 down; sleep 1; ip link set eth0 up";
-        let mut done = Command::new("ip");
-        done.args(["netns", "exec", &lab.space(space), "sh", "-c", flaps]);
-        assert!(done.status().is_ok_and(|status| status.success()));
+        lab.run(space, "ip link set eth0 down");
+        // A beat takes 20 ms.
+        let before = beats(pid);
+        assert!(wait_for(LONG, || beats(pid) >= before + 30), "its pulse stands still");
+        lab.run(space, "ip link set eth0 up");
         let took = begun.elapsed();
         let record = client.end().complete();
+        if record[*end]["nic"].is_null() {
+            // Which interface that was, its kernel did not tell in time.
+            return;
+        }
         let doubts = list(&record["doubts"]).iter().filter(|doubt| doubt["kind"] == "link-lost");
         let texts: Vec<_> = doubts.map(|doubt| doubt["text"].as_str().expect("a text")).collect();
         println!("{space}: {texts:?} of {took:?}");
@@ -176,7 +205,7 @@ fn a_stop_is_named_in_iperf3s_dialect() {
     let server = Server::start(None, &[]);
     let client = Iperf3::here("127.0.0.1", server.port, "-u -b 1M -t 60");
     server.says("\"started\"", 1);
-    stopped(|signal| server.signal(signal), LONG_MS, || client.kill());
+    stopped(server.pid(), LONG_MS, || client.kill());
     server.says("\"ended\"", 1);
     assert!(server.log().contains(own), "{}", server.log());
 
@@ -185,7 +214,7 @@ fn a_stop_is_named_in_iperf3s_dialect() {
     let client = Client::start(None, &args);
     let started = || server.log().matches("\"started\"").count() == 2;
     assert!(wait_for(LONG, || started() && client.has_stream()), "{}", server.log());
-    stopped(|signal| client.signal(signal), LONG_MS, || server.signal(Signal::SIGKILL));
+    stopped(client.pid(), LONG_MS, || server.signal(Signal::SIGKILL));
     let ran = client.end();
     assert!(ran.err.contains(own) || ran.out.contains(own), "{}{}", ran.out, ran.err);
 }

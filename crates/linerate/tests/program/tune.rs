@@ -82,7 +82,8 @@ fn two_factors_over_loopback() {
 #[test]
 fn what_people_see_of_it() {
     let _alone = alone();
-    let line = "tune rr --local -t 100ms --factor far-cores=0 --objective rate --max-time 4s";
+    let line = "tune rr --local -t 100ms --factor far-cores=0 --objective rate --width 50% \
+                --max-time 60s";
     let args: Vec<&str> = line.split_whitespace().collect();
     let ran = linerate(None, &args);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -311,7 +312,7 @@ fn cpu_time_is_saved_by_larger_blocks() {
 fn congestion_controls_are_a_factor() {
     let _alone = alone();
     let test = "congestion_controls_are_a_factor";
-    let line = "--congestion cubic -t 200ms --factor congestion --max-time 10s";
+    let line = "--congestion cubic -t 200ms --factor congestion --width 50% --max-time 60s";
     let Some(document) = on_a_narrow_path(test, "tcp", line) else { return };
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let known = known.expect("what there is");
@@ -347,8 +348,8 @@ fn settings_are_tried_and_put_back() {
     let _server = lab.serve();
     let before = snapshot(&lab);
     let (port, scratch) = (PORT.to_string(), Scratch::new("tune"));
-    let line =
-        "-t 100ms --factor offload.tso --factor ring.rx --allow-settings --max-time 10s --json";
+    let line = "-t 100ms --factor offload.tso --factor ring.rx --allow-settings --width 50% \
+                --max-time 60s --json";
     let rest: Vec<&str> = line.split_whitespace().collect();
     let args = [&["tune", "tcp", "10.77.1.2", "-p", &port][..], &rest].concat();
     let ran = with_config(scratch.path("state").as_ref(), Some(&lab.space("a")), &args);
@@ -475,6 +476,7 @@ fn what_cannot_be_is_refused_before_any_packet() {
         ("nested", "verb = \"udp\"\n[options]\nwindow = [1]\n"),
         ("strange", "verb = \"udp\"\ncolour = 1\n"),
         ("much", "verb = \"udp\"\n[options]\nwindow = \"much\"\n"),
+        ("short", "verb = \"udp\"\n[options]\ntime = \"1s\"\n"),
     ] {
         std::fs::write(profiles.join(format!("{name}.toml")), text).expect("written");
     }
@@ -492,6 +494,8 @@ fn what_cannot_be_is_refused_before_any_packet() {
         ("udp --local --profile nested", "not a text"),
         ("udp --local --profile strange", "unknown field"),
         ("udp --local --profile much", "--window"),
+        ("udp --local --profile much", "the profile `much`"),
+        ("udp --local --bytes 1M --profile short", "the profile `short`"),
     ] {
         let args: Vec<&str> = line.split_whitespace().collect();
         let ran = with_config(&folder, None, &args);

@@ -157,16 +157,16 @@ fn a_host_is_watched_on_a_terminal() {
         let Some(terminal) = Terminal::open(test, size) else { return };
         terminal.run("linerate watch -i 200ms");
         // The terminal may be seen while a part of a screen is still to come.
-        let parts = ["interfaces", "lo ", "cores", "interrupts/s", "backlog", "q quit"];
+        let parts = ["interfaces", "lo ", "cores", "interrupts/s", "backlog", "? help"];
         let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         assert!(screen.starts_with("linerate watch · "), "{screen}");
         fits(&screen);
         terminal.keys(&["?"]);
         terminal.until(|screen| screen.contains("hold the screen still"));
         terminal.keys(&["?"]);
+        terminal.until(|screen| !screen.contains("hold the screen still"));
         terminal.keys(&["Space"]);
-        let held =
-            terminal.until(|screen| screen.contains("PAUSED") && !screen.contains("hold the"));
+        let held = terminal.until(|screen| screen.contains("PAUSED"));
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(terminal.screen(), held, "it stands still");
         terminal.keys(&["Space"]);
@@ -189,7 +189,7 @@ fn a_terminal_that_changes_its_size_is_drawn_anew() {
     terminal.until(|screen| screen.contains("q quit"));
     terminal.tmux(&["resize-window", "-x", "80", "-y", "24"]).expect("another size");
     let screen = terminal.until(|screen| {
-        screen.lines().count() <= 24 && screen.lines().last().is_some_and(|l| l.contains("q quit"))
+        screen.lines().count() <= 24 && screen.lines().last().is_some_and(|l| l.contains("? help"))
     });
     fits(&screen);
     terminal.keys(&["C-c"]);
@@ -372,6 +372,7 @@ fn a_test_is_watched_and_its_rate_changed() {
             "lost so far: path 0",
             "so far limited by",
             "+ - rate",
+            "? help",
         ];
         let screen = terminal.until(|screen| {
             parts.iter().all(|part| screen.contains(part)) && !screen.contains("too little")
@@ -454,7 +455,7 @@ fn streams_and_requests_are_watched_too() {
     ] {
         let Some(terminal) = Terminal::open(test, (80, 24)) else { return };
         terminal.run(&format!("linerate {line} -t 10m -i 200ms --watch"));
-        let parts = [part, "so far", "q end"];
+        let parts = [part, "so far", "? help"];
         let screen = terminal.until(|screen| parts.iter().all(|part| screen.contains(part)));
         fits(&screen);
         let changeable = !line.starts_with("rr") && !line.ends_with("-R");

@@ -13,8 +13,9 @@ const NETPERF: Program =
 const TCP: Asks = ("tcp HOST -n 1M", "-H HOST -l -1000000");
 const BACK: Asks = ("tcp HOST -n 1M -R", "-H HOST -t TCP_MAERTS -l -1000000");
 const TIMED_BACK: Asks = ("tcp HOST -t 1s -R", "-H HOST -t TCP_MAERTS -l 1");
+/// No more than a socket has room for while others have its reader's core: the words of the end would be lost as well.
 const UDP: Asks =
-    ("udp HOST -t 1s -l 1000 -b 8M", "-H HOST -t UDP_STREAM -l 1 -b 10 -w 10 -- -m 1000");
+    ("udp HOST -t 1s -l 1000 -b 400k", "-H HOST -t UDP_STREAM -l 1 -b 5 -w 100 -- -m 1000");
 const UDP_BACK: Asks =
     ("udp HOST -t 1s -l 1000 -b max -R", "-H HOST -t omni -l 1 -- -d recv -T udp -m 1000");
 const RR: Asks = ("rr HOST -t 1s", "-H HOST -t TCP_RR -l -100");

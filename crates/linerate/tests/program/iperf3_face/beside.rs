@@ -12,7 +12,7 @@ use linerate_testkit::peer::LONG;
 
 use serde_json::Value;
 
-use super::{Real, face, possible, unless_busy};
+use super::{Real, face, listener, possible, unless_busy};
 use crate::support::iperf3::{Face, Iperf3};
 use crate::support::{Lab, Server, alone, linerate, number, real, together, wait_for};
 
@@ -355,17 +355,13 @@ fn the_servers_output_is_shown_to_who_asked() {
     }
     let server = Real::lasting(None, &[]);
     let line = format!("-c 127.0.0.1 -p {} -t 1 -b 5M", server.port);
-    // It takes its next client once it has seen the last one leave.
+    let listening = || listener(server.child.id(), server.port);
+    // It opens its port anew once it has seen the last client leave: who comes before is turned away.
     let face = |line: &str| {
-        let mut ran = face(None, line);
-        let busy = |ran: &(_, String, String)| format!("{}{}", ran.1, ran.2).contains("is busy");
-        wait_for(LONG, || {
-            let again = busy(&ran);
-            if again {
-                ran = face(None, line);
-            }
-            !again
-        });
+        let before = listening();
+        let ran = face(None, line);
+        let anew = || listening().is_some_and(|now| Some(now) != before);
+        assert!(wait_for(LONG, anew), "{line}: it listens no more");
         ran
     };
     let (_, asked, _) = face(&format!("{line} --get-server-output"));

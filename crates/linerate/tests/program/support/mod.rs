@@ -472,7 +472,7 @@ impl From<std::process::Output> for Ran {
 
 impl Client {
     pub fn start(space: Option<&str>, args: &[&str]) -> Self {
-        let mut client = Self::spawn(space, args);
+        let mut client = Self::spawn(space, args, None);
         client.unread = None;
         client
     }
@@ -480,21 +480,24 @@ impl Client {
     /// A client that waits once it has written two pages of its output, until its end is waited for: what it does
     /// after that it does after what a test does first, however late the test comes to it.
     pub fn unread(space: Option<&str>, args: &[&str]) -> Self {
-        let client = Self::spawn(space, args);
-        let pipe = std::fs::File::open(format!("/proc/{}/fd/1", client.pid())).expect("its output");
-        nix::fcntl::fcntl(&pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(8_192)).expect("a small pipe");
-        client
+        Self::spawn(space, args, Some(8_192))
     }
 
-    fn spawn(space: Option<&str>, args: &[&str]) -> Self {
+    /// With so many bytes of room for what it writes before that is read.
+    fn spawn(space: Option<&str>, args: &[&str], room: Option<i32>) -> Self {
+        use nix::fcntl::{FcntlArg, fcntl};
+        let (out, written) = std::io::pipe().expect("a pipe");
+        if let Some(bytes) = room {
+            fcntl(&out, FcntlArg::F_SETPIPE_SZ(bytes)).expect("a small pipe");
+        }
         let mut child = command(space)
             .args(args)
-            .stdout(Stdio::piped())
+            .stdout(written)
             .stderr(Stdio::piped())
             .spawn()
             .expect("the client starts");
         let (unread, read) = std::sync::mpsc::channel::<()>();
-        let (out, err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+        let err = child.stderr.take().expect("piped");
         let collect = |mut from: Box<dyn Read + Send>,
                        read: Option<std::sync::mpsc::Receiver<()>>| {
             std::thread::spawn(move || {

@@ -40,12 +40,12 @@ pub struct Case {
 }
 
 /// A sender by datagrams does not adapt: what the path did not carry was lost there.
-const PATH: &[&str] = &["path"];
+pub const PATH: &[&str] = &["path"];
 /// TCP adapts to it: loss and congestion control are how a full path is felt.
 const PATH_OF_TCP: &[&str] = &["path", "tcp-congestion"];
 /// A closed loop is held by the time of one round trip, of which a full path is a part.
 const PATH_OF_RR: &[&str] = &["round-trip", "path"];
-const BUFFER: &[&str] = &["receiver-buffer"];
+pub const BUFFER: &[&str] = &["receiver-buffer"];
 const WINDOW: &[&str] = &["tcp-window"];
 /// What does not read closes its window.
 const SLOW_READER_OF_TCP: &[&str] = &["tcp-window", "receiver-buffer"];
