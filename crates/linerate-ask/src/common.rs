@@ -190,6 +190,14 @@ pub struct Keep {
     pub names: Names,
 }
 
+impl Keep {
+    /// The same refusal, with the profile that its options may come from.
+    pub(crate) fn blamed(&self, refused: Refusal) -> Refusal {
+        let Some(name) = &self.profile else { return refused };
+        Refusal { error: Box::new(usage::of_profile(*refused.error, name)), ..refused }
+    }
+}
+
 /// By which name a result is known.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default)]

@@ -81,6 +81,14 @@ impl DoctorArgs {
     pub fn asked(&self) -> Result<Asked, Refusal> {
         let given = self.place.host.is_some() || self.place.local;
         let place = given.then(|| self.place.find("doctor", false)).transpose()?;
+        if let (None, Some(option)) = (&place, self.place.way()) {
+            return Err(usage::refusal(
+                &[option],
+                format!("cannot use `{option}` without a host"),
+                "it says how a server is reached, and this host alone is looked at",
+                &["linerate doctor HOST", "leave it out"],
+            ));
+        }
         if self.prove.is_some() && place.is_none() {
             return Err(usage::refusal(
                 &["--prove"],

@@ -155,12 +155,15 @@ fn words(
     Ok(words)
 }
 
-/// The command line with the options of the profile that it names behind its verb; nothing where it names none.
-/// What is given on the command line wins. A test that is profiled has its verb behind `profile`.
+/// The command line with the options of the profile that it names behind its verb, and that name; nothing where it
+/// names none. What is given on the command line wins. A test that is profiled has its verb behind `profile`.
 ///
 /// # Errors
 /// No such profile, or one that says what is no option of the verb.
-pub fn expand(argv: &[OsString], found: &ArgMatches) -> Result<Option<Vec<OsString>>, ErrorRecord> {
+pub fn expand(
+    argv: &[OsString],
+    found: &ArgMatches,
+) -> Result<Option<(Vec<OsString>, String)>, ErrorRecord> {
     let Some((mut verb, mut matches)) = found.subcommand() else { return Ok(None) };
     let place = |word: &str| argv.iter().position(|given| given.to_str() == Some(word));
     let mut begin = 0;
@@ -185,11 +188,6 @@ pub fn expand(argv: &[OsString], found: &ArgMatches) -> Result<Option<Vec<OsStri
     let Some(at) = argv.iter().enumerate().position(is_verb) else { return Ok(None) };
     let (before, behind) = argv.split_at(at + 1);
     let more = more.into_iter().map(OsString::from);
-    Ok(Some(before.iter().cloned().chain(more).chain(behind.iter().cloned()).collect()))
-}
-
-/// An error in what a profile says is one of the profile.
-#[must_use]
-pub fn blamed(error: ErrorRecord) -> ErrorRecord {
-    error.hint("the options of `--profile` are taken as if they stood behind the verb")
+    let argv = before.iter().cloned().chain(more).chain(behind.iter().cloned()).collect();
+    Ok(Some((argv, name.clone())))
 }

@@ -195,7 +195,7 @@ impl Tested {
             |argv: &[OsString]| Line::command().args_override_self(true).try_get_matches_from(argv);
         let mut found = read(&kept);
         if let Ok(matches) = &found
-            && let Some(argv) = preset::expand(&kept, matches)?
+            && let Some((argv, _)) = preset::expand(&kept, matches)?
         {
             found = read(&argv);
         }

@@ -69,6 +69,10 @@ impl RrArgs {
 
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
+        self.checked().map_err(|refused| self.keep.blamed(refused))
+    }
+
+    fn checked(&self) -> Result<Asked, Refusal> {
         let found = self.place.find("rr", false)?;
         let message =
             |option, bytes: ByteCount| usage::within(option, &limits::MESSAGE_BYTES, bytes.0);

@@ -110,6 +110,19 @@ impl Where {
         Ok(Found { target, ip, bind: self.bind, key, dialect, elsewhere, this_machine })
     }
 
+    /// An option that says how a server is reached, if one is given.
+    pub(crate) fn way(&self) -> Option<&'static str> {
+        let ways = [
+            (self.port.is_some(), "--port"),
+            (self.ipv4, "--ipv4"),
+            (self.ipv6, "--ipv6"),
+            (self.bind.is_some(), "--bind"),
+            (self.key_file.is_some(), "--key-file"),
+            (self.dialect.0.is_some(), "--dialect"),
+        ];
+        ways.into_iter().find_map(|(given, option)| given.then_some(option))
+    }
+
     fn target(&self, verb: &str, send_only: bool) -> Result<Target, Refusal> {
         if self.local && send_only {
             return Err(usage::refusal(

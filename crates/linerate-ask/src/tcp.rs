@@ -104,6 +104,10 @@ impl TcpArgs {
 
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
+        self.checked().map_err(|refused| self.keep.blamed(refused))
+    }
+
+    fn checked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
         let found = self.place.find("tcp", false)?;
         let end = end(&self.span, self.bytes, None)?;

@@ -30,6 +30,15 @@ fn refusal(line: &str) -> String {
     format!("error: {}\n  caused by: {}\n{gap}{hints}", found.what, found.why)
 }
 
+#[test]
+fn a_refusal_names_the_profile_that_may_have_the_options() {
+    for line in ["udp h -t 1s -n 1M", "tcp h -t 1s -n 1M", "rr h --outstanding 0"] {
+        let refused = refusal(&format!("{line} --profile fast"));
+        assert!(refused.contains("the options of the profile `fast`"), "{refused}");
+        assert!(!refusal(line).contains("profile"), "{line}");
+    }
+}
+
 fn udp(line: &str) -> linerate_model::plan::UdpPlan {
     match plan(line).traffic {
         Traffic::Udp(udp) => udp,
@@ -244,14 +253,33 @@ fn times_of_trials_are_looked_at_before_the_first() {
     let Measure::Search(args) = measure(short).unwrap() else { panic!("a search") };
     assert_eq!(args.asked().unwrap_err().what, "cannot use `--goal`: duration would be 1 us");
 
+    let doctor = doctor("doctor h --prove offload.tso --allow-settings -t 0");
+    assert_eq!(doctor.asked().unwrap_err().options, ["--time"]);
+}
+
+fn doctor(line: &str) -> doctor::DoctorArgs {
     #[derive(Debug, clap::Parser)]
     struct Doctor {
         #[command(flatten)]
         args: doctor::DoctorArgs,
     }
-    let words = ["doctor", "h", "--prove", "offload.tso", "--allow-settings", "-t", "0"];
-    let doctor = <Doctor as clap::Parser>::try_parse_from(words).unwrap();
-    assert_eq!(doctor.args.asked().unwrap_err().options, ["--time"]);
+    <Doctor as clap::Parser>::try_parse_from(line.split_whitespace()).unwrap().args
+}
+
+#[test]
+fn a_doctor_without_a_host_is_told_of_no_way_there() {
+    for (line, option) in [
+        ("doctor -p 5202", "--port"),
+        ("doctor --key-file /nonexistent/key", "--key-file"),
+        ("doctor -6", "--ipv6"),
+        ("doctor -B 192.0.2.1", "--bind"),
+        ("doctor --dialect native", "--dialect"),
+    ] {
+        let refused = doctor(line).asked().unwrap_err();
+        assert_eq!(refused.options, [option], "{line}");
+        assert_eq!(refused.error.what, format!("cannot use `{option}` without a host"));
+    }
+    assert!(doctor("doctor --rate 1G").asked().unwrap().place.is_none());
 }
 
 #[test]

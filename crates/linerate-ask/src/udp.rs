@@ -83,6 +83,10 @@ impl UdpArgs {
 
     /// The test, if it makes sense.
     pub fn asked(&self) -> Result<Asked, Refusal> {
+        self.checked().map_err(|refused| self.keep.blamed(refused))
+    }
+
+    fn checked(&self) -> Result<Asked, Refusal> {
         let direction = self.way.direction()?;
         let mut found = self.place.find("udp", self.send_only)?;
         if self.send_only {

@@ -108,6 +108,14 @@ pub fn from_clap(error: &clap::Error, verb: Option<&str>) -> ErrorRecord {
     ErrorRecord::new(Kind::Usage, what, why, &[]).with_hints(hints)
 }
 
+/// An error in options of which some may be those of a profile.
+#[must_use]
+pub fn of_profile(error: ErrorRecord, name: &str) -> ErrorRecord {
+    error.hint(format!(
+        "the options of the profile `{name}` are taken as if they stood behind the verb"
+    ))
+}
+
 /// Whether a word begins as a number below zero.
 fn is_negative(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

@@ -34,7 +34,7 @@ pub struct PlanRecord {
     pub rate_pps: Option<u64>,
     /// Asked transactions per second (rr, open loop).
     pub rate_tps: Option<u64>,
-    /// Measured time, when the test ends by time.
+    /// Measured time, when the test ends by time; beside an amount, the most of it.
     pub duration_s: Option<f64>,
     /// Bytes, when the test ends by them.
     pub bytes: Option<u64>,

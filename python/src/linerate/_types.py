@@ -469,7 +469,7 @@ class PlanRecord(_PlanRecord, total=False):
     datagrams: int | None
     # Differentiated services code point.
     dscp: int | None
-    # Measured time, when the test ends by time.
+    # Measured time, when the test ends by time; beside an amount, the most of it.
     duration_s: float | None
     # auto, gso, mmsg, send; in `agreed` the one that the sending end ran last.
     engine: str | None

@@ -1,7 +1,5 @@
 //! Queues, rings and interrupts of the interface, and which cores they keep busy.
 
-use std::collections::BTreeSet;
-
 use linerate_model::doctor::Severity::{Note, Warning};
 use linerate_model::doctor::{Amount, InterruptDetails};
 use linerate_model::setting::{SettingValue, core_list};
@@ -137,11 +135,9 @@ fn queues(case: &Case<'_>) -> Result<Option<Draft>, String> {
 
 /// The one core, where several lists of cores name no other. Empty lists are left out.
 fn one_core<'a>(lists: impl Iterator<Item = &'a Vec<u32>>) -> Option<u32> {
-    let all: BTreeSet<u32> = lists.flatten().copied().collect();
-    match all.len() {
-        1 => all.first().copied(),
-        _ => None,
-    }
+    let mut cores = lists.flatten().copied();
+    let first = cores.next()?;
+    cores.all(|core| core == first).then_some(first)
 }
 
 fn irq_one_core(case: &Case<'_>) -> Result<Option<Draft>, String> {

@@ -74,7 +74,7 @@ pub(crate) fn read(netlink: &mut Netlink, interface: u32) -> Result<Tree, Refusa
 
 /// Parents before their children; what is neither below the root nor known is left at the end.
 fn ordered(root: Node, mut rest: Vec<Node>) -> Vec<Node> {
-    rest.sort_by_key(|node| (!node.class, node.parent, node.handle));
+    rest.sort_unstable_by_key(|node| (!node.class, node.parent, node.handle));
     let mut nodes = vec![root];
     while !rest.is_empty() {
         let ready = rest.iter().position(|node| {

@@ -1,7 +1,5 @@
 //! What is asked to change, and what did.
 
-use std::collections::BTreeSet;
-
 use linerate_model::setting::SideEffect;
 use linerate_model::undo::{Held, Knob, Turn, Turned};
 
@@ -30,10 +28,9 @@ pub(super) fn already(knob: &Knob, now: &str, asked: &str) -> bool {
 
 /// What may move with a change beside what is asked for.
 pub(super) fn beside(before: &Values, wishes: &[Turn]) -> Vec<Held> {
-    let asked: BTreeSet<&Knob> = wishes.iter().map(|wish| &wish.knob).collect();
     before
         .iter()
-        .filter(|(knob, _)| !asked.contains(knob))
+        .filter(|(knob, _)| !wishes.iter().any(|wish| wish.knob == **knob))
         .map(|(knob, value)| Held { knob: knob.clone(), value: value.clone() })
         .collect()
 }

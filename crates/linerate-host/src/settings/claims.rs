@@ -41,8 +41,7 @@ impl Claims {
 
     /// All is as before but what is `open`.
     pub(super) fn keep(&mut self, open: &BTreeSet<Option<&Device>>) {
-        let open: BTreeSet<String> = open.iter().map(|device| name(*device)).collect();
-        self.0.retain(|name, _| open.contains(name));
+        self.0.retain(|held, _| open.iter().any(|device| name(*device) == *held));
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) async fn run(
         }
     }
     interrupted |= request.bounds.watch().broken(&test.shared, clock::monotonic_ns()).is_some();
-    streams.sort_by_key(|stream| stream.index);
+    streams.sort_unstable_by_key(|stream| stream.index);
     let failed = streams.iter().find_map(|s| s.send.as_ref().and_then(|r| r.error.as_deref()));
     record.error = match failed {
         _ if interrupted => Some(errors::interrupted()),

@@ -203,6 +203,8 @@ pub fn stamp() -> (String, String) {
 
 pub(crate) fn blank(request: &Request) -> RunRecord {
     let (id, started) = stamp();
+    let mut asked = PlanRecord::of(&request.plan, request.ip);
+    request.nuttcp.note(&mut asked);
     RunRecord {
         format: FORMAT,
         id,
@@ -210,7 +212,7 @@ pub(crate) fn blank(request: &Request) -> RunRecord {
         linerate: ProgramFacts { version: env!("CARGO_PKG_VERSION").to_owned() },
         command: request.command.clone(),
         target: request.target.name().map(str::to_owned),
-        asked: PlanRecord::of(&request.plan, request.ip),
+        asked,
         label: request.label.clone(),
         title: request.title.clone(),
         profile: request.profile.clone(),

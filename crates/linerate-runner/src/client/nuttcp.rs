@@ -52,6 +52,7 @@ pub(super) async fn conduct(
     test.record.asked.ip = Some(test.ip.number());
     let mut agreed = PlanRecord::of(&test.plan, Some(test.ip));
     agreed.dialect = Dialect::Nuttcp.into();
+    extras.note(&mut agreed);
     let ids = data::streams(test.plan.direction, test.plan.streams);
     let counted = asked.counts_sent();
     let block_report =

@@ -80,7 +80,7 @@ impl ClientTest<'_> {
         let Trouble { doing, failure } = trouble;
         match failure {
             Failure::Interrupted => errors::interrupted(),
-            Failure::Here(why) => errors::unable(doing, &why),
+            Failure::Here(why) => errors::unable(&format!("go on {doing}"), &why),
             Failure::Refused(refused) => errors::refused(&self.name, &refused),
             Failure::Unproven => errors::unproven(&self.name, self.peer, doing),
             Failure::Server(why) => self.lost(doing, &why),
@@ -189,4 +189,32 @@ pub(super) struct Ended {
 /// The plan as both would run it, for a test without a server.
 pub(crate) fn unchanged(plan: &TestPlan) -> AgreedPlan {
     AgreedPlan { plan: plan.clone(), cuts: vec![] }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Traffic;
+    use linerate_testkit::{plans, records};
+
+    use super::*;
+    use crate::client::Target;
+
+    #[test]
+    fn what_fails_here_is_said_in_a_sentence() {
+        let plan = plans::plan(Traffic::Tcp(plans::tcp()));
+        let (peer, record) = (SocketAddr::from(([192, 0, 2, 7], 5_201)), records::empty("tcp"));
+        let test = ClientTest {
+            request: &Request::new(Target::Local, plan.clone()),
+            name: "hydra2".into(),
+            peer,
+            local: peer,
+            ip: IpVersion::V4,
+            plan,
+            record,
+            fragments: false,
+        };
+        let failure = Failure::Here("a data thread ended without a word".into());
+        let error = test.failed(Trouble { doing: "running the test", failure });
+        assert_eq!(error.what, "cannot go on running the test");
+    }
 }

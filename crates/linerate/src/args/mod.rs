@@ -95,11 +95,11 @@ pub fn parse(argv: Vec<OsString>) -> Result<Option<Cli>, ErrorRecord> {
 fn with_profile(argv: &[OsString], found: &clap::ArgMatches) -> Result<Option<Cli>, ErrorRecord> {
     use linerate_ask::preset;
 
-    let Some(argv) = preset::expand(argv, found)? else { return Ok(None) };
+    let Some((argv, name)) = preset::expand(argv, found)? else { return Ok(None) };
     let (mut command, verb) = linerate_ask::for_line(Cli::command(), &argv);
     let found = command.try_get_matches_from_mut(&argv);
     let cli = found.and_then(|found| Cli::from_arg_matches(&found));
-    cli.map(Some).map_err(|error| preset::blamed(usage::from_clap(&error, verb.as_deref())))
+    cli.map(Some).map_err(|e| usage::of_profile(usage::from_clap(&e, verb.as_deref()), &name))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 
 use linerate_model::plan::{Dialect, Direction, End, TestPlan, Traffic};
-use linerate_model::record::ErrorRecord;
-use linerate_model::units::{BitRate, Rate};
+use linerate_model::record::{ErrorRecord, PlanRecord};
+use linerate_model::units::{BitRate, Nanos, Rate};
 use linerate_wire::nuttcp::Parameters;
 
 use crate::errors;
@@ -48,6 +48,12 @@ impl Extras {
         if self.text {
             asked.format &= !PARSE_STYLE;
         }
+    }
+
+    /// Adds to the plan of a record what a plan does not say.
+    pub(in crate::client) fn note(&self, plan: &mut PlanRecord) {
+        let at_most_s = self.at_most_ns.map(|ns| Nanos(ns).as_secs_f64());
+        plan.duration_s = plan.duration_s.or(at_most_s);
     }
 }
 
@@ -185,7 +191,7 @@ pub(super) fn parameters(plan: &TestPlan, port: u16) -> Parameters {
 #[cfg(test)]
 mod tests {
     use linerate_model::plan::Transport;
-    use linerate_model::units::{DatagramSize, Nanos};
+    use linerate_model::units::DatagramSize;
     use linerate_testkit::plans;
 
     use super::*;
@@ -212,9 +218,14 @@ mod tests {
         plan.streams = 2;
         assert!(parameters(&plan, 5_101).counts_sent());
         // An amount may have a time beside it.
-        let mut both = parameters(&udp(Direction::Forward, End::Datagrams(5)), 5_101);
-        Extras { at_most_ns: Some(1_500), ..Extras::default() }.fill(&mut both);
+        let plan = udp(Direction::Forward, End::Datagrams(5));
+        let mut both = parameters(&plan, 5_101);
+        let extras = Extras { at_most_ns: Some(1_500), ..Extras::default() };
+        extras.fill(&mut both);
         assert_eq!((both.count, both.time_us), (Some(5), Some(2)));
+        let mut record = PlanRecord::of(&plan, None);
+        extras.note(&mut record);
+        assert_eq!((record.datagrams, record.duration_s), (Some(5), Some(1.5e-6)));
     }
 
     #[test]
