@@ -34,9 +34,13 @@ program NAME:
 book:
     cargo xtask book
 
-# the program and its packages for TARGET, or for all; also --twice
+# the program and its packages for TARGET, or for all; also --twice, --agents, --server
 dist *ARGS:
     cargo xtask dist {{ARGS}}
+
+# the source as an archive that will lie below URL, and files by which others build of it
+formulae URL:
+    cargo xtask formulae {{URL}}
 
 # docs/pictures, anew, from real runs
 picture:
@@ -46,6 +50,10 @@ picture:
 crates *ARGS:
     cargo xtask crates {{ARGS}}
 
+# the library's interface beside that of a release; needs cargo-semver-checks
+semver TAG:
+    cargo semver-checks -p linerate --baseline-rev {{TAG}}
+
 # docs/reliability.md, anew
 proofs:
     cargo xtask proofs
@@ -53,6 +61,10 @@ proofs:
 # licences, sources, advisories
 deny:
     cargo deny check
+
+# licences alone, where cargo-deny is not installed
+licences:
+    cargo xtask licences
 
 # virtual machines that reboot and lose power
 lab *NAMES:
@@ -75,9 +87,29 @@ bench-others:
     bench/compare.sh
     bench/sweep.sh
 
+# size of a report, and how soon a browser has opened it
+bench-report *ARGS:
+    bench/report.sh {{ARGS}}
+
 # each limit, made in namespaces, is called by its name
 truth:
     cargo test --workspace --test program -- --ignored truth::full_table --nocapture
+
+# hosts made bad on purpose are told by name
+doctor:
+    cargo test --workspace --test program -- --ignored doctor:: --nocapture
+
+# tuning of made-up hosts finds what is best
+tuned:
+    LINERATE_LONG=1 cargo test -p linerate-experiment --test tuned -- --nocapture
+
+# client and server as libraries, in one process
+both-ends:
+    cargo test --workspace --test both_ends
+
+# packages made twice, installed, upgraded, removed; what packagers need
+packages:
+    cargo test -p xtask --test packages --test formulae
 
 # no advice makes a test worse
 advice:
@@ -110,3 +142,7 @@ mutants *PART:
 # parsers of what the peers of a test send
 fuzz *ARGS:
     proofs/fuzz {{ARGS}}
+
+# one parser, as long as you like
+fuzz-one NAME *ARGS:
+    cargo +nightly fuzz run {{NAME}} {{ARGS}}

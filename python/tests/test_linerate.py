@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
@@ -135,16 +136,51 @@ class Faults(unittest.TestCase):
 
     def test_an_interrupted_test_keeps_what_it_measured(self) -> None:
         run = linerate.udp(local=True, rate="1M", time="60s", interval="100ms")
+        told = False
         with self.assertRaises(linerate.Interrupted) as caught:
             for event in run:
-                if event["event"] == "interval":
+                # Once: the program waits for nothing when it is told so a third time.
+                if event["event"] == "interval" and not told:
+                    told = True
                     run._child.send_signal(2)
         assert caught.exception.record is not None
         self.assertEqual(caught.exception.record["status"], "partial")
 
+    def test_a_document_that_is_left_early_is_interrupted_and_not_killed(self) -> None:
+        def leave(*_: object) -> None:
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            raise TimeoutError
+
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, leave))
+        with tempfile.TemporaryDirectory() as folder:
+            # It tells whoever waits to leave once more was read than a pipe holds: somebody waits by then.
+            # A shell cannot trap what was ignored when it began, as an interrupt is behind `&`.
+            told = f"""import os, signal, sys, time
+def end(*_):
+    open("{folder}/end", "w").write("put back")
+    os._exit(130)
+signal.signal(signal.SIGINT, end)
+sys.stdout.write("0" * 300000)
+sys.stdout.flush()
+while True:
+    os.kill(os.getppid(), signal.SIGALRM)
+    time.sleep(0.01)
+"""
+            script = f"exec {sys.executable} -c '{told}'"
+            with self.assertRaises(TimeoutError):
+                linerate.document("tune", "udp", program=impostor(folder, script))
+            self.assertEqual(pathlib.Path(folder, "end").read_text(), "put back")
+
     def test_a_program_that_is_missing_or_another_is_named(self) -> None:
         with self.assertRaises(linerate.ProgramMissing):
             linerate.udp("h", program="/nonexistent/linerate")
+        with tempfile.TemporaryDirectory() as folder:
+            # The system runs no file without a first line that says by what.
+            none = pathlib.Path(impostor(folder, ""))
+            none.write_bytes(b"\0")
+            for call in (linerate.udp, linerate.document):
+                with self.assertRaises(linerate.ProgramMissing):
+                    call("compare", program=str(none))
         with tempfile.TemporaryDirectory() as folder:
             for script in (
                 "echo hello",
@@ -181,6 +217,10 @@ class Words(unittest.TestCase):
             ["udp", "--rate=1G", "--reverse", "--goal=a", "--goal=b", "--no-checksum", "h"],
         )
         self.assertEqual(command_line("udp", ("-h",), {}), ["udp", "--", "-h"])
+
+    def test_no_option_of_the_package_follows_two_dashes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, linerate.udp("-h", program=impostor(folder, "")) as run:
+            self.assertEqual(run.command[1:], ["udp", "--json-lines", "--", "-h"])
 
 
 class Types(unittest.TestCase):

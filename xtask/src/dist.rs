@@ -77,6 +77,8 @@ pub struct Release<'a> {
     version: String,
     /// Seconds since 1970 of all files in it: the commit's, so that it is the same whenever it is made.
     epoch: String,
+    /// Whether the program can be an agent of a broker: then its unit comes as well.
+    agents: bool,
 }
 
 /// What is told of the libraries in a program.
@@ -100,17 +102,25 @@ impl Release<'_> {
     }
 }
 
+const OPTIONS: [&str; 3] = ["--twice", "--agents", "--server"];
+
 /// What a router has room for.
 const SERVER_BYTES: u64 = 4 << 20;
 
-/// `dist TARGET|all`, `dist TARGET --twice`, `dist TARGET --server`.
+/// `dist TARGET|all`, `dist TARGET --twice`, `dist TARGET --agents`, `dist TARGET --server`.
 pub fn run(words: &[&str]) -> Result<String, Faults> {
-    let (twice, alone) = (words.contains(&"--twice"), words.contains(&"--server"));
-    if twice && alone {
-        return Err(vec![
-            "--twice compares builds of the whole program, not of the server alone".into(),
-        ]);
+    let is_known = |word: &str| {
+        word == "all" || OPTIONS.contains(&word) || TARGETS.iter().any(|t| t.triple == word)
+    };
+    if let Some(unknown) = words.iter().find(|word| !is_known(word)) {
+        return Err(vec![format!("{unknown} is no target, not `all` and no option")]);
     }
+    let [twice, agents, alone] = OPTIONS.map(|word| words.contains(&word));
+    if alone && (twice || agents) {
+        let why = "--twice and --agents are of the whole program, not of the server alone";
+        return Err(vec![why.into()]);
+    }
+    let how = if agents { &build::AGENTS } else { &build::WHOLE };
     let wanted = |target: &&Target| words.iter().any(|w| [target.triple, "all"].contains(w));
     let targets: Vec<_> = TARGETS.iter().filter(wanted).collect();
     if targets.is_empty() {
@@ -124,15 +134,16 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
             made.push(server(target, &out)?);
             continue;
         }
-        let binary = build::program(target, &build::tree()?.join("target"), &build::WHOLE)?;
+        let binary = build::program(target, &build::tree()?.join("target"), how)?;
         if twice {
-            let again =
-                build::program(target, &build::tree()?.join("target/again"), &build::WHOLE)?;
+            let again = build::program(target, &build::tree()?.join("target/again"), how)?;
             same(&binary, &again)?;
         }
-        let papers =
-            Papers { parts: build::bill_of_materials(target)?, notices: build::notices(target)? };
-        let release = Release { target, version: version()?, epoch: epoch()? };
+        let papers = Papers {
+            parts: build::bill_of_materials(target, how)?,
+            notices: build::notices(target, how)?,
+        };
+        let release = Release { target, version: version()?, epoch: epoch()?, agents };
         made.extend(pack(&release, &binary, Some(&papers), &out)?);
     }
     sums(&out)?;
@@ -158,14 +169,18 @@ fn server(target: &Target, out: &Path) -> Result<PathBuf, Faults> {
     Ok(made)
 }
 
-/// `pack TARGET BINARY OUT VERSION`: the packages of a program that was built already.
+/// `pack TARGET BINARY OUT VERSION [--agents]`: the packages of a program that was built already.
 pub fn pack_built(words: &[&str]) -> Result<String, Faults> {
+    let (words, agents) = match words {
+        [words @ .., "--agents"] => (words, true),
+        words => (words, false),
+    };
     let [triple, binary, out, version] = words else {
-        return Err(vec!["pack TARGET BINARY OUT VERSION".into()]);
+        return Err(vec!["pack TARGET BINARY OUT VERSION [--agents]".into()]);
     };
     let target = TARGETS.iter().find(|target| target.triple == *triple);
     let target = target.ok_or_else(|| vec![format!("no target {triple}")])?;
-    let release = Release { target, version: (*version).to_owned(), epoch: epoch()? };
+    let release = Release { target, version: (*version).to_owned(), epoch: epoch()?, agents };
     let made = pack(&release, Path::new(binary), None, Path::new(out))?;
     sums(Path::new(out))?;
     Ok(format!("{} packages", made.len()))
@@ -266,5 +281,18 @@ fn have(programs: &[&str], debian: &str) -> Result<(), Faults> {
         Some(name) => {
             Err(vec![format!("{name} is not installed; on Debian: apt-get install {debian}")])
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_and_not_known_is_refused_and_not_left_out() {
+        let refused = |words: &[&str]| run(words).expect_err("nothing is built").concat();
+        assert!(refused(&["--twcie"]).starts_with("--twcie is no target"));
+        assert!(refused(&["--twice"]).starts_with("of which target?"));
+        assert!(refused(&["--server", "--agents"]).starts_with("--twice and --agents are of"));
     }
 }

@@ -15,6 +15,7 @@ const BESIDE: &[&str] = &[
     "SECURITY.md",
     "ROADMAP.md",
     "CODE_OF_CONDUCT.md",
+    "python/README.md",
 ];
 
 /// A link of a page.
@@ -255,6 +256,18 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("a.md:2: "), "{found:?}");
         assert!(found[1].contains("leaves out"), "{found:?}");
+    }
+
+    /// mdbook takes no entry without a link.
+    #[test]
+    fn each_entry_of_the_sites_contents_is_a_page_of_it() {
+        let (source, summary) = (Path::new("/site"), root().join("docs/SUMMARY.md"));
+        let text = std::fs::read_to_string(&summary).unwrap();
+        let shown = on_the_site(&summary, &source.join("SUMMARY.md"), &text, source);
+        assert!(shown.contains("\n- [From Python](python/linerate.md)\n"), "{shown}");
+        let entries = shown.lines().filter(|line| line.trim_start().starts_with("- "));
+        let plain: Vec<_> = entries.filter(|entry| links(entry).len() != 1).collect();
+        assert_eq!(plain, Vec::<&str>::new());
     }
 
     #[test]

@@ -21,8 +21,9 @@ cargo xtask crates     what a registry asks of each crate, in the order in which
 cargo xtask crates --dry-run  the same, and cargo builds each from its package alone, of the last commit
 cargo xtask licences   licences of all dependencies against the allow-list
 cargo xtask book       the pages of docs/ as a site, target/book/book (needs mdbook)
-cargo xtask dist TARGET|all [--twice|--server]  the program and its packages for other machines; twice: two builds are equal; server: it alone
-cargo xtask pack TARGET BINARY OUT VERSION  the packages of a program that was built already
+cargo xtask dist TARGET|all [--twice] [--agents]  the program and its packages for other machines; twice: two builds are equal; agents: of a broker too
+cargo xtask dist TARGET --server  the server alone, for a router
+cargo xtask pack TARGET BINARY OUT VERSION [--agents]  the packages of a program that was built already
 cargo xtask formulae URL  the source as an archive that will lie there, and files by which others build of it";
 
 fn main() -> ExitCode {

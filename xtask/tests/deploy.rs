@@ -52,6 +52,8 @@ fn they_name_options_that_there_are() {
         ("kubernetes/enrol.yaml", "agent"),
         ("ansible/roles/linerate/templates/default.j2", "serve"),
         ("ansible/roles/linerate/templates/unit.conf.j2", "serve"),
+        ("openwrt/files/linerate.init", "serve"),
+        ("systemd/linerate-controlled.service", "serve"),
         ("ansible/roles/linerate_agent/tasks/main.yml", "agent"),
     ] {
         let Ok(help) = Command::new(&program).args([verb, "--help"]).output() else {

@@ -87,11 +87,11 @@ fn ran(command: &mut Command) -> String {
     said
 }
 
-fn pack(program: &Path, out: &Path, version: &str) {
+fn pack(program: &Path, out: &Path, version: &[&str]) {
     let mut pack = Command::new(env!("CARGO_BIN_EXE_xtask"));
     // As of a commit; a tree without its history has none.
     pack.env("SOURCE_DATE_EPOCH", "1700000000");
-    ran(pack.args(["pack", TRIPLE]).args([program, out]).arg(version));
+    ran(pack.args(["pack", TRIPLE]).args([program, out]).args(version));
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -106,8 +106,8 @@ fn packages_made_twice_are_the_same_and_hold_what_they_must() {
     let scratch = Scratch::new("packages-twice");
     let Some(program) = program(test, &scratch) else { return };
     let (one, other) = (scratch.path("one"), scratch.path("other"));
-    pack(&program, &one, "1.2.3");
-    pack(&program, &other, "1.2.3");
+    pack(&program, &one, &["1.2.3", "--agents"]);
+    pack(&program, &other, &["1.2.3", "--agents"]);
     let (made, again) = (files(&one), files(&other));
     let names: Vec<_> = made.keys().map(String::as_str).collect();
     assert_eq!(
@@ -135,6 +135,7 @@ fn packages_made_twice_are_the_same_and_hold_what_they_must() {
         "share/man/man1/linerate-udp.1.gz",
         "share/bash-completion/completions/linerate",
         "lib/systemd/system/linerate.service",
+        "lib/systemd/system/linerate-agent.service",
     ] {
         for (of, listed) in [("archive", &listed), ("deb", &deb), ("rpm", &rpm)] {
             assert!(listed.contains(file), "{file} is not in the {of}:\n{listed}");
@@ -202,8 +203,8 @@ fn the_deb_is_installed_upgraded_and_removed_without_a_trace() {
         let why = String::from_utf8_lossy(&probed.stderr);
         return skip(test, &format!("no copy of this system can be made here: {why}"));
     }
-    pack(&program, &scratch.path("old"), "1.2.3");
-    pack(&program, &scratch.path("new"), "1.10.0");
+    pack(&program, &scratch.path("old"), &["1.2.3"]);
+    pack(&program, &scratch.path("new"), &["1.10.0", "--agents"]);
     println!("{}", ran(&mut copy(STORY)));
 }
 
@@ -230,32 +231,47 @@ fail() { echo "$*" >&2; exit 1; }
 theirs=$(command -v iperf3 || :)
 # An index of all manual pages of this system, made anew three times, says nothing of ours.
 rm -f /var/lib/man-db/auto-update
+# What the packages tell a systemd that seems to run.
+mkdir -p /run/systemd/system /usr/local/bin
+printf '#!/bin/sh\necho "$*" >>/told\n' >/usr/local/bin/systemctl
+chmod 755 /usr/local/bin/systemctl
+told() { grep -qx -e "$*" /told || fail "not told to systemd: $*; but $(cat /told)"; }
 
 dpkg -i /packages/old/*.deb
+told daemon-reload
+! grep -E 'start|enable' /told || fail "started, unasked"
 linerate --version
 [ -z "$(dpkg -V linerate)" ] || fail "files that are not as packed"
 getent passwd linerate || fail "no user"
 [ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is ours, unasked"
 [ ! -e /etc/systemd/system/multi-user.target.wants/linerate.service ] || fail "enabled, unasked"
-if command -v systemd-analyze; then
-    systemd-analyze verify --man=no linerate.service linerate-controlled.service 2>&1 | tee /verified
-    ! grep linerate /verified || fail "a unit that systemd does not take as it is"
-fi
+[ ! -e /usr/lib/systemd/system/linerate-agent.service ] || fail "a unit for what the program cannot do"
 
 echo 'LINERATE_SERVE="--max-rate 1G"' > /etc/default/linerate
 dpkg -i /packages/new/*.deb
 [ "$(dpkg-query -W -f '${Version}' linerate)" = 1.10.0 ] || fail "not upgraded"
 grep -q max-rate /etc/default/linerate || fail "the owner's options are lost"
+grep -q LINERATE_AGENT /etc/default/linerate-agent || fail "no options of agents"
+told try-restart linerate-agent.service linerate-controlled.service linerate.service
+sh /var/lib/dpkg/info/linerate.prerm remove
+told disable --now linerate-agent.service linerate-controlled.service linerate.service
+# From now on as where an image is made, which systemd does not run in.
+rm -r /run/systemd/system
+if command -v systemd-analyze; then
+    (cd /usr/lib/systemd/system && systemd-analyze verify --man=no linerate*.service) 2>&1 | tee /verified
+    ! grep linerate /verified || fail "a unit that systemd does not take as it is"
+fi
 
 update-alternatives --install /usr/local/bin/iperf3 iperf3 /usr/lib/linerate/faces/iperf3 10
 [ "$(readlink -f /usr/local/bin/iperf3)" = /usr/bin/linerate ] || fail "asked for, and no iperf3"
 /usr/local/bin/iperf3 --help | head -n 1
 
 dpkg -r linerate
+told disable linerate-agent.service linerate-controlled.service linerate.service
 [ ! -e /usr/bin/linerate ] && [ ! -e /usr/lib/linerate ] || fail "the program is left"
 [ ! -L /usr/local/bin/iperf3 ] || fail "the name that it was given is left"
 [ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is gone"
 grep -q max-rate /etc/default/linerate || fail "removed, and not purged, and the options are gone"
 dpkg -P linerate
-[ ! -e /etc/default/linerate ] || fail "purged, and the options are left"
+[ ! -e /etc/default/linerate ] && [ ! -e /etc/default/linerate-agent ] || fail "purged, and the options are left"
 "#;

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ._errors import LinerateError, ProgramMissing, of_end, of_record
 from ._types import RunRecord
@@ -55,6 +55,39 @@ def command_line(verb: str, words: tuple[object, ...], options: dict[str, Any]) 
     return line + (["--", *positional] if any(w.startswith("-") for w in positional) else positional)
 
 
+def started(command: list[str], words: IO[str]) -> subprocess.Popen[str]:
+    """The program as a child; its words go into a file, which never fills up as a pipe that nobody reads."""
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        raise ProgramMissing(f"cannot run {command[0]}", str(error)) from error
+
+
+def stop(child: subprocess.Popen[str]) -> int:
+    """Ends the program in order if it still runs; its exit code."""
+    if child.poll() is None:
+        child.send_signal(signal.SIGINT)
+        # Nobody reads any more, and a full pipe would keep it from hearing the signal.
+        if child.stdout is not None:
+            child.stdout.close()
+        try:
+            child.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+    code = child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
+    return code
+
+
 class Run(Generic[EventT]):
     """One run of the program: its events as they happen, then its result.
 
@@ -63,24 +96,16 @@ class Run(Generic[EventT]):
     """
 
     def __init__(self, program: str | None, line: list[str]) -> None:
-        self.command = [program_path(program), *line, "--json-lines"]
-        # A file never fills up as a pipe would that nobody reads.
+        # Before the host, which two dashes may precede: what follows these is no option.
+        self.command = [program_path(program), line[0], "--json-lines", *line[1:]]
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._last: dict[str, Any] | None = None
         self._failure: LinerateError | None = None
         try:
-            self._child = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=self._said,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-            )
-        except OSError as error:
+            self._child = started(self.command, self._said)
+        except ProgramMissing:
             self._said.close()
-            raise ProgramMissing(f"cannot run {self.command[0]}", str(error)) from error
+            raise
 
     def _words(self) -> str:
         """What it said on standard error."""
@@ -97,23 +122,6 @@ class Run(Generic[EventT]):
             raise of_record(error, record)
         if code != 0 or last.get("event") != "end":
             raise of_end(self.command[0], code, self._words())
-
-    def _stop(self) -> int:
-        """Ends the program in order if it still runs; its exit code."""
-        child = self._child
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
-            # Nobody reads any more, and a full pipe would keep it from hearing the signal.
-            if child.stdout is not None:
-                child.stdout.close()
-            try:
-                child.wait(END_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-        code = child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
-        return code
 
     def __iter__(self) -> Iterator[EventT]:
         return self
@@ -133,7 +141,7 @@ class Run(Generic[EventT]):
             except ValueError:
                 event = None
             if not isinstance(event, dict) or "event" not in event:
-                raise of_end(self.command[0], self._stop(), self._words(), text.strip()[:80])
+                raise of_end(self.command[0], stop(self._child), self._words(), text.strip()[:80])
         except BaseException as error:
             if isinstance(error, LinerateError):
                 self._failure = error
@@ -144,7 +152,7 @@ class Run(Generic[EventT]):
 
     def close(self) -> None:
         """Ends the run in order, if it is not over."""
-        self._stop()
+        stop(self._child)
         self._said.close()
 
     def __enter__(self) -> Self:
@@ -212,18 +220,27 @@ def document(verb: str, *words: object, program: str | None = None, **options: A
         LinerateError: what the program ended with. That something holds a path back (exit code 5 of doctor) is none.
     """
     command = [program_path(program), *command_line(verb, words, {**options, "json": True})]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    said = ended.stderr.decode("utf-8", "replace")
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words_of_errors:
+        child = started(command, words_of_errors)
+        try:
+            assert child.stdout is not None
+            text = child.stdout.read()
+            child.wait()
+        finally:
+            # Also when this is left early: what it has changed is put back, and the other end is told.
+            code = stop(child)
+        words_of_errors.seek(0)
+        said = words_of_errors.read()
     try:
-        printed = json.loads(ended.stdout)
+        printed = json.loads(text)
     except ValueError:
         printed = None
     if not isinstance(printed, dict):
-        raise of_end(command[0], ended.returncode, said)
+        raise of_end(command[0], code, said)
     error = printed.get("error")
     if error:
         raise of_record(error, cast(RunRecord, printed) if "id" in printed else None)
     # A doctor's finding is a result.
-    if ended.returncode not in (0, 5):
-        raise of_end(command[0], ended.returncode, said)
+    if code not in (0, 5):
+        raise of_end(command[0], code, said)
     return printed

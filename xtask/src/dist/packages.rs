@@ -43,7 +43,9 @@ pub fn deb(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, 
         .replace("@DEPENDS@\n", needs);
     tree.file("DEBIAN/control", control.as_bytes(), 0o644)?;
     tree.file("DEBIAN/md5sums", sums.as_bytes(), 0o644)?;
-    tree.file("DEBIAN/conffiles", b"/etc/default/linerate\n", 0o644)?;
+    let of_agents = if release.agents { "/etc/default/linerate-agent\n" } else { "" };
+    let kept = format!("/etc/default/linerate\n{of_agents}");
+    tree.file("DEBIAN/conffiles", kept.as_bytes(), 0o644)?;
     for script in ["postinst", "prerm", "postrm"] {
         let text = read(&root().join("deploy/debian").join(script))?;
         tree.file(&format!("DEBIAN/{script}"), &text, 0o755)?;
@@ -71,6 +73,9 @@ pub fn rpm(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, 
         ("clamp_mtime_to_source_date_epoch", "1".into()),
     ] {
         pack.args(["--define", &format!("{name} {value}")]);
+    }
+    if release.agents {
+        pack.args(["--define", "agents 1"]);
     }
     said(pack.arg(root().join("deploy/rpm/linerate.spec")))?;
     let name = format!("linerate-{}-1.{}.rpm", release.version, release.target.rpm);

@@ -13,6 +13,27 @@ use crate::root;
 /// unasked.
 const FACES: &[&str] = &["iperf", "iperf3", "ministat", "netperf", "netserver", "nuttcp"];
 
+/// What lies in this tree as it will lie on a system.
+const FILES: &[(&str, &str)] = &[
+    ("deploy/systemd/linerate.service", "usr/lib/systemd/system/linerate.service"),
+    (
+        "deploy/systemd/linerate-controlled.service",
+        "usr/lib/systemd/system/linerate-controlled.service",
+    ),
+    ("deploy/systemd/sysusers.conf", "usr/lib/sysusers.d/linerate.conf"),
+    ("deploy/systemd/default", "etc/default/linerate"),
+    ("README.md", "usr/share/doc/linerate/README.md"),
+    ("CHANGELOG.md", "usr/share/doc/linerate/CHANGELOG.md"),
+    ("LICENSE-MIT", "usr/share/doc/linerate/LICENSE-MIT"),
+    ("LICENSE-APACHE", "usr/share/doc/linerate/LICENSE-APACHE"),
+    ("deploy/debian/copyright", "usr/share/doc/linerate/copyright"),
+];
+/// And where the program can be an agent.
+const OF_AGENTS: &[(&str, &str)] = &[
+    ("deploy/systemd/linerate-agent.service", "usr/lib/systemd/system/linerate-agent.service"),
+    ("deploy/systemd/default-agent", "etc/default/linerate-agent"),
+];
+
 /// Files as they lie on a system, below a folder.
 pub struct Stage {
     pub folder: PathBuf,
@@ -38,20 +59,8 @@ impl Stage {
             symlink("../../../bin/linerate", at.join(face)).map_err(failed)?;
         }
         stage.words(release)?;
-        for (from, to) in [
-            ("deploy/systemd/linerate.service", "usr/lib/systemd/system/linerate.service"),
-            (
-                "deploy/systemd/linerate-controlled.service",
-                "usr/lib/systemd/system/linerate-controlled.service",
-            ),
-            ("deploy/systemd/sysusers.conf", "usr/lib/sysusers.d/linerate.conf"),
-            ("deploy/systemd/default", "etc/default/linerate"),
-            ("README.md", "usr/share/doc/linerate/README.md"),
-            ("CHANGELOG.md", "usr/share/doc/linerate/CHANGELOG.md"),
-            ("LICENSE-MIT", "usr/share/doc/linerate/LICENSE-MIT"),
-            ("LICENSE-APACHE", "usr/share/doc/linerate/LICENSE-APACHE"),
-            ("deploy/debian/copyright", "usr/share/doc/linerate/copyright"),
-        ] {
+        let of_agents = if release.agents { OF_AGENTS } else { &[] };
+        for (from, to) in FILES.iter().chain(of_agents) {
             stage.file(to, &read(&root().join(from))?, 0o644)?;
         }
         let doc = "usr/share/doc/linerate";
