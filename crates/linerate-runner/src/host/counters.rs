@@ -43,7 +43,7 @@ pub(super) struct Counted {
     pub(super) irqs: Option<IrqCounts>,
 }
 
-/// Where an answer comes that nobody waits for any longer, if one comes.
+/// The channel on which an answer comes that was not waited for to its end; `None` where none will come.
 pub(super) type Late<T> = Option<oneshot::Receiver<T>>;
 
 pub(super) enum Ask {
@@ -76,7 +76,7 @@ impl Counters {
         Self { asks, nic }
     }
 
-    /// Counters as they are after the call; where they do not come in time, by what they will come.
+    /// Counters as they are after the call; where they do not come in time, the channel on which they will.
     pub(super) async fn read(&self, irqs: bool) -> Result<Counted, Late<Counted>> {
         answered(&self.asks, |answer| Ask::Read(self.nic.clone(), irqs, answer)).await
     }

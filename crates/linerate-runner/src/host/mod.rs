@@ -43,9 +43,10 @@ pub(crate) struct HostWatch {
     nic: Option<String>,
     stopped_from_ns: u64,
     links_from: Option<LostLink>,
-    /// Whether it was tried for once, and what came in time.
+    /// Whether the measured time has begun; its first reading, if that came in time.
     has_begun: bool,
     begun: Option<Arc<Reading>>,
+    /// The same of its end.
     is_over: bool,
     over: Option<Arc<Reading>>,
     row_from: Option<Arc<Reading>>,
@@ -90,7 +91,7 @@ impl HostWatch {
         }
     }
 
-    /// Until one has come that was late, nobody waits for another: who waits for each would fall silent.
+    /// `None` at once while a late one has not come yet: a test that waited for each would not say in time that it is there.
     async fn read(&mut self) -> Option<Arc<Reading>> {
         let counters = self.counters.as_ref()?;
         if let Some(late) = &mut self.late
@@ -143,7 +144,7 @@ impl HostWatch {
 
     /// Nothing more is sent, at neither end.
     pub(crate) async fn over(&mut self) {
-        if self.begun.is_some() && !std::mem::replace(&mut self.is_over, true) {
+        if self.has_begun && !std::mem::replace(&mut self.is_over, true) {
             self.over = self.end_row().await;
         }
     }
@@ -355,11 +356,11 @@ mod tests {
             let (samples, ()) = runtime.block_on(async { tokio::join!(watch, answer) });
             let known = |row: &HostSample| !row.cores.is_empty();
             let rows: Vec<bool> = samples.intervals.iter().take(4).map(known).collect();
-            (rows, samples.total.as_ref().map(known))
+            (samples.intervals.len(), rows, samples.total.as_ref().map(known))
         };
-        // Of the totals nothing is known without a first reading.
+        // The fifth ends with the test. Of the totals nothing is known without a first reading.
         let rows = vec![false, false, false, true];
-        assert_eq!([0, 2].map(of), [(rows.clone(), None), (rows, Some(true))]);
+        assert_eq!([0, 2].map(of), [(5, rows.clone(), None), (5, rows, Some(true))]);
     }
 
     /// Where others hold the kernel's interfaces for longer than a test waits, for instance.
