@@ -107,7 +107,7 @@ fn requests_are_answered() {
         let answered = number(&value, "totals.rr.transactions");
         // Over UDP, what is answered after more than a second is none of them.
         let late = value["totals"]["rr"]["unanswered"].as_u64().unwrap_or(0);
-        assert_eq!(answered + late, DATAGRAMS, "{plan:?}");
+        assert!(answered > 0 && answered + late == DATAGRAMS, "{plan:?}: {answered}, {late} late");
         let ended = server.ended(n);
         agrees(&value, &plan, &ended);
         assert!(ended.1.answered >= Some(answered), "{ended:?}");
