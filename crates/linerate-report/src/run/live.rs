@@ -86,10 +86,11 @@ impl<W: Write, S: Write> LiveText<W, S> {
     /// The streams exist.
     pub fn start(&mut self, record: &RunRecord) -> io::Result<()> {
         let plan = record.agreed.as_ref().unwrap_or(&record.asked);
-        self.goal = match (plan.duration_s, plan.bytes, plan.datagrams) {
-            (Some(seconds), _, _) => Goal::Seconds(seconds),
-            (_, Some(bytes), _) => Goal::Bytes(bytes),
-            (_, _, Some(datagrams)) => Goal::Datagrams(datagrams),
+        // Beside an amount a time is the most that it may take.
+        self.goal = match (plan.bytes, plan.datagrams, plan.duration_s) {
+            (Some(bytes), _, _) => Goal::Bytes(bytes),
+            (_, Some(datagrams), _) => Goal::Datagrams(datagrams),
+            (_, _, Some(seconds)) => Goal::Seconds(seconds),
             _ => Goal::Open,
         };
         let table = Table::new(record, self.layout.room);

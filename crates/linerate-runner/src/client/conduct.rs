@@ -271,6 +271,7 @@ impl ClientTest<'_> {
         let _ = control.write_all(cookie.bytes()).await;
         match self.later(&control, None).await {
             Server::LateIperf3 { .. } => Ok(control),
+            Server::Silent => Err(self.lost(errors::AGREEING, &ControlError::Silent.to_string())),
             _ => Err(self.lost(errors::AGREEING, &ControlError::Closed.to_string())),
         }
     }
