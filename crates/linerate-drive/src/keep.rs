@@ -155,7 +155,7 @@ impl Resumed {
         if text.len() as u64 > MOST_BYTES {
             return Err(self.unusable(file, &format!("it is larger than any {kind}")));
         }
-        // As bytes, as reports read it: a `str` is read by a copy of all the code.
+        // As bytes, as reports read it: for a `str` all the code that reads it would be compiled once more.
         let document: D = serde_json::from_slice(text.as_bytes())
             .map_err(|e| self.unusable(file, &format!("it is no {kind}: {e}")))?;
         let (format, found) = head(&document);

@@ -82,7 +82,7 @@ impl Cores<'_> {
         cores.sort_by(|a, b| a.idle_percent.total_cmp(&b.idle_percent));
         let others = cores.split_off(room.saturating_sub(1));
         cores.sort_unstable_by_key(|core| core.core);
-        // The least idle of them may be stolen from more than it works.
+        // Not the first, which is the least idle: stolen time is neither idle nor busy.
         let busiest = others.iter().map(|core| core.busy_percent()).fold(0.0, f64::max);
         (cores, Some(format!("  {} more cores, none above {busiest:.0} %", others.len())))
     }

@@ -87,7 +87,7 @@ impl TestView {
     /// as it goes).
     pub fn judged(&self) -> Option<(&RunRecord, &[Interval], Option<u64>)> {
         let record = self.record.as_ref()?;
-        // Rows come some time after their end, so not their number says which are of this rate.
+        // Rows come some time after their end: their start, not their number, says which are of this rate alone.
         let mixed = |row: &Interval| self.changed_s.is_some_and(|at_s| row.start_s < at_s);
         let pure = self.rows.iter().rposition(mixed).map_or(0, |at| at + 1);
         let first = pure.max(self.rows.len().saturating_sub(JUDGED));
@@ -121,7 +121,7 @@ impl TestView {
             Ok(bps) => {
                 self.changed_s = self.measured_s;
                 self.verdict = None;
-                // A screen that stands still goes on to show the rate of before.
+                // A paused screen still shows the old rate.
                 if self.held.is_some() {
                     self.say(Some(format!("rate {}", number::rate(bps as f64))));
                 }

@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         self.begun.insert(epoch, Begun { test, attempt, round, started, at_ns, before, gone });
     }
 
-    /// When a test began that was under way when linerate ended; now of one that was not.
+    /// When a test began that was under way when linerate ended; of any other, the time now.
     fn opened_at(&self, time: usize, test: usize) -> String {
         self.opened.get(&(time, test)).cloned().unwrap_or_else(|| self.clock.date())
     }

@@ -318,7 +318,10 @@ mod tests {
             ("Mbit/s", "faster"),
             ("kpps", "faster"),
             ("Gbps", "faster"),
+            ("tps", "faster"),
+            ("krps", "faster"),
             ("drops", "higher"),
+            ("hops", "higher"),
             ("µs/send", "higher"),
             ("steps", "higher"),
         ] {

@@ -85,8 +85,8 @@ pub fn style(theme: Theme) -> String {
     if theme == Theme::Reader {
         return format!("{}{RULES}", variables(".lr"));
     }
-    // The renderer of pixels has no CSS variables and gets the colours themselves; texts are paths there.
-    let mut rules = RULES.replace(".lr text{", ".lr .text{");
+    // The renderer of pixels has no CSS variables and gets the colours themselves; texts are paths of the class `text` there.
+    let mut rules = RULES.replace(".lr text{", ".lr text,.lr .text{");
     for (name, light, dark) in PALETTE {
         let colour = if theme == Theme::Dark { dark } else { light };
         rules = rules.replace(&format!("var(--{name})"), colour);
@@ -175,7 +175,7 @@ mod tests {
         for theme in [Theme::Light, Theme::Dark] {
             let style = style(theme);
             assert!(!style.contains("var("), "{style}");
-            assert!(style.contains(".lr .text{fill:#"), "{style}");
+            assert!(style.contains(".lr text,.lr .text{fill:#"), "{style}");
         }
         assert!(style(Theme::Reader).contains("(prefers-color-scheme: dark){.lr:not(.paper){"));
     }

@@ -273,7 +273,7 @@ fn headline(view: &View, set: &SetView) -> Headline {
     let of = view.comparisons.iter().find(|c| c.label == set.label).map(|c| &c.figures);
     let beside = of.and_then(|c| c.ratio).map(|r| {
         let percent = (r - 1.0) * 100.0;
-        // A little is not nothing.
+        // Two decimals would write it as 0.
         let decimals = if percent != 0.0 && percent.abs() < 0.005 { 4 } else { 2 };
         format!("{percent:+.decimals$} %")
     });
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_difference_is_none_of_zero_in_the_headline() {
+    fn a_small_difference_is_not_written_as_zero_in_the_headline() {
         let read = |name: &str, text: &str| {
             let options = crate::compare::input::ReadOptions::default();
             crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)

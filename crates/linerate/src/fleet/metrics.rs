@@ -86,7 +86,7 @@ fn results(making: &Making, now: &FleetNow) -> prometheus::Result<()> {
     let document = &now.document;
     let metric = metric::find(&document.metric).unwrap_or(metric::DEFAULT);
     let (name, factor) = base("fleet", metric);
-    // A record has a share of 1 where a file has percent, as the metric's unit is.
+    // The factor of `base` is that of a record, which has loss as a share of 1; a file of results has percent.
     let factor = if metric.unit == "%" { 0.01 } else { factor };
     let about = format!("{}: the last result of the pair.", metric.about);
     let figure = making.of_labels((&name, &about), PAIR)?;

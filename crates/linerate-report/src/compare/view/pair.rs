@@ -286,12 +286,12 @@ fn design(base: &SetFigures, set: &SetFigures) -> String {
     if a == b { a } else { format!("{b} against {a}") }
 }
 
-/// Whether a unit is one of rates: `Mbit/s`, `datagrams/s`, `Mbps`; `drops` and `µs/send` are none.
+/// Whether a unit is one of rates: `Mbit/s`, `datagrams/s`, `Mbps`, `tps`; `drops` and `µs/send` are none.
 fn is_rate(unit: &str) -> bool {
     let a_second = |of: &str| matches!(of.split_whitespace().next(), Some("s" | "sec" | "second"));
-    let prefix = ["bps", "Bps", "pps"].iter().find_map(|word| unit.strip_suffix(*word));
+    let without_prefix = unit.trim_start_matches(['k', 'K', 'm', 'M', 'g', 'G', 'T']);
     unit.split('/').skip(1).any(a_second)
-        || matches!(prefix, Some("" | "k" | "K" | "m" | "M" | "g" | "G" | "T"))
+        || matches!(without_prefix, "bps" | "Bps" | "ops" | "pps" | "qps" | "rps" | "tps")
 }
 
 fn why_not(why: NoVerdict, base: &SetFigures, set: &SetFigures) -> &'static str {

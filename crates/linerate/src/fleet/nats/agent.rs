@@ -241,17 +241,17 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Until when it is waited for what somebody has, by a clock that began with this process. That may be this very run, as it
-/// was before it was killed: what it had is over once a lease is that is as old as this clock. Of such a lease no more is left
-/// than what it is longer than its test, since no other test begins before the result of that one has come.
+/// Until when a pair whose hosts are leased is asked for again, by a clock that began with this process. What this run itself
+/// leased before it was killed is over when the clock shows the length of a lease, and once the result of that test has come,
+/// before which no other begins, in no more than the time to begin and both guards.
 fn busy_until_ns(now_ns: u64, term: Term) -> u64 {
     let left = SETUP.saturating_add(GUARD).saturating_add(GUARD);
     let of_before_ns = term.length_ns.min(now_ns.saturating_add(ns(left)));
     now_ns.saturating_add(ns(BUSY)).max(of_before_ns)
 }
 
-/// Asks until something is granted, or it is over; then the last answer stands. A broker that has just been started may say
-/// that it has no streams, and lets its clients connect before.
+/// Asks until something is granted, or it is over; then the last answer stands. Errors are no end: a broker that has just been
+/// started accepts connections before it has its streams.
 fn ask_until<T>(
     mut ask: impl FnMut() -> Result<Option<T>, ErrorRecord>,
     is_over: impl Fn() -> bool,
