@@ -174,6 +174,12 @@ impl Gain {
         let shown = [0.5, 0.05, 0.005, 0.000_5].iter().position(|half| smallest > *half);
         shown.unwrap_or(4).max(least)
     }
+
+    /// `18.2 % (16.0 to 20.4)`, with at least so many decimals.
+    pub fn words(&self, least: usize) -> String {
+        let (Self { mean, low, high }, digits) = (self, self.decimals(least));
+        format!("{mean:.digits$} % ({low:.digits$} to {high:.digits$})")
+    }
 }
 
 #[cfg(test)]
@@ -191,5 +197,8 @@ mod tests {
         ] {
             assert_eq!(Gain { mean, low, high }.decimals(least), decimals, "{mean} {low} {high}");
         }
+        let words = |mean, low, high| Gain { mean, low, high }.words(1);
+        assert_eq!(words(0.12, 0.04, 0.2), "0.12 % (0.04 to 0.20)");
+        assert_eq!(words(18.2, 16.0, 20.4), "18.2 % (16.0 to 20.4)");
     }
 }

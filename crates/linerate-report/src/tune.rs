@@ -104,10 +104,7 @@ pub(crate) fn level_name(factor: &TuneFactor, number: u64) -> String {
 
 /// A gain with its interval, or the sign that there is none.
 pub(crate) fn gain(gain: Option<&Gain>) -> String {
-    number::or_absent(gain, |gain| {
-        let (Gain { mean, low, high }, digits) = (gain, gain.decimals(1));
-        format!("{mean:.digits$} % ({low:.digits$} to {high:.digits$})")
-    })
+    number::or_absent(gain, |gain| gain.words(1))
 }
 
 /// What its levels other than the best would add, each with how sure that is: the best of them.

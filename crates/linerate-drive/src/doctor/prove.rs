@@ -297,16 +297,13 @@ fn words(verdict: Option<Verdict>, gain: Option<Gain>, pairs: usize) -> String {
     let margin = MARGIN * 100.0;
     match (verdict, gain) {
         (Some(Verdict::Equivalent), _) => format!("no difference larger than {margin:.0} %"),
-        (Some(Verdict::Different), Some(gain @ Gain { mean, low, high })) => {
-            let digits = gain.decimals(0);
-            match mean >= 0.0 {
-                true => format!("worth {mean:.digits$} % ({low:.digits$} to {high:.digits$})"),
-                false => {
-                    let [mean, low, high] = [-mean, -high, -low];
-                    format!("costs {mean:.digits$} % ({low:.digits$} to {high:.digits$})")
-                }
+        (Some(Verdict::Different), Some(gain @ Gain { mean, low, high })) => match mean >= 0.0 {
+            true => format!("worth {}", gain.words(0)),
+            false => {
+                let cost = Gain { mean: -mean, low: -high, high: -low };
+                format!("costs {}", cost.words(0))
             }
-        }
+        },
         (Some(Verdict::Inconclusive), Some(Gain { low, high, .. })) => {
             let digits = Gain { mean: high, low, high }.decimals(0);
             format!(

@@ -3,7 +3,7 @@
 use linerate_ask::tune::{Level, cpu_words, test_options, test_words};
 use linerate_experiment::tune::space::Combination;
 use linerate_model::plan::TestPlan;
-use linerate_model::tune::{Gain, Reason, TuneDocument};
+use linerate_model::tune::{Reason, TuneDocument};
 
 use super::levels::Factor;
 
@@ -14,12 +14,6 @@ pub(super) fn combination(factors: &[Factor], combination: &Combination) -> Stri
     });
     let words = changed.collect::<Vec<_>>().join(", ");
     if words.is_empty() { "the default".to_owned() } else { words }
-}
-
-/// A gain with its interval: `18.2 % (16.0 to 20.4)`.
-fn gain(gain: Gain) -> String {
-    let (Gain { mean, low, high }, digits) = (gain, gain.decimals(1));
-    format!("{mean:.digits$} % ({low:.digits$} to {high:.digits$})")
 }
 
 /// The answer; `candidate` is what was compared with the default at the end, and gave no figure in so many blocks in which
@@ -35,18 +29,18 @@ pub(super) fn because(document: &TuneDocument, candidate: &str, missed: usize) -
         ),
         Some(found) if document.recommended => format!(
             "{candidate}: {} {better} {metric} than the default, in {pairs} pairs of runs after it was chosen",
-            gain(found)
+            found.words(1)
         ),
         Some(found) if found.low > 0.0 => format!(
             "the default stays: the best of the search, {candidate}, was {} better in {pairs} fresh pairs of runs, \
              which is less than the {} % that a change must matter by (--width)",
-            gain(found),
+            found.words(1),
             document.width_percent
         ),
         Some(found) => format!(
             "the default stays: the best of the search, {candidate}, was {} better in {pairs} fresh pairs of runs, \
              which shows no gain",
-            gain(found)
+            found.words(1)
         ),
         None if document.candidate.is_empty() => {
             "the default stays: nothing was shown to be better".to_owned()
@@ -152,13 +146,6 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
-
-    #[test]
-    fn an_end_of_an_interval_above_0_is_not_written_as_0() {
-        let found = Gain { mean: 0.12, low: 0.04, high: 0.2 };
-        assert_eq!(gain(found), "0.12 % (0.04 to 0.20)");
-        assert_eq!(gain(Gain { mean: 18.2, low: 16.0, high: 20.4 }), "18.2 % (16.0 to 20.4)");
-    }
 
     #[test]
     fn what_failed_in_its_confirmation_is_said() {
