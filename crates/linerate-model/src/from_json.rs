@@ -1,5 +1,5 @@
 //! Reading what several crates read. It is compiled here, once: each crate that reads a type that no crate below it reads has a
-//! copy of all the code, a quarter of a MiB for a record.
+//! copy of all the code.
 
 macro_rules! from_json {
     ($($name:ty),+) => {$(

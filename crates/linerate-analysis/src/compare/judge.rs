@@ -4,6 +4,8 @@ use linerate_stats::offline::power;
 use linerate_stats::offline::welch::pooled_sd;
 
 use super::pair::pooled_components;
+use crate::input::FEWEST_VALUES;
+
 use super::{Adjust, Basis, Comparison, Needed, NoVerdict, Options, SetFigures, Verdict};
 
 /// One-sided confidence of the limit of the boot variance that plans are made with.
@@ -35,17 +37,17 @@ pub(super) fn judge(sets: &[SetFigures], comparison: &mut Comparison, options: &
         comparison.smallest_effect = power::detectable(d.df, level).map(|e| e * d.standard_error);
     }
     let Some(margin) = comparison.margin else { return };
-    // With fewer than three there is no comparison.
+    let fewest = FEWEST_VALUES as u64;
     comparison.runs_needed = match comparison.basis {
         Basis::Runs => {
             let sd = pooled_sd(&base.all, &set.all);
             sd.and_then(|sd| power::units_needed(margin, sd * sd, level))
-                .map(|runs| Needed::new(None, runs.max(3)))
+                .map(|runs| Needed::new(None, runs.max(fewest)))
         }
         Basis::PairedRuns => {
             let n = base.set.values().len() as f64;
             power::pairs_needed(margin, d.standard_error * d.standard_error * n, level)
-                .map(|runs| Needed::new(None, runs.max(3)))
+                .map(|runs| Needed::new(None, runs.max(fewest)))
         }
         Basis::Boots | Basis::WithinBoots => plan(base, set, margin, level),
         Basis::PairedBoots => {

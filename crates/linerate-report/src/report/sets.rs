@@ -385,13 +385,14 @@ mod tests {
     use super::*;
     use crate::report::input::{Input, What};
 
+    fn read(name: &str, text: &str) -> crate::compare::set::Set {
+        let options = crate::compare::input::ReadOptions::default();
+        crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
+    }
+
     /// The document holds all that its own figures were made of.
     #[test]
     fn a_comparison_comes_back_as_it_was() {
-        let read = |name: &str, text: &str| {
-            let options = crate::compare::input::ReadOptions::default();
-            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
-        };
         let sets = [
             read("a", "boot v\n1 9.1\n1 9.3\n2 9.2\n2 9.0\n3 9.1\n3 9.4\n"),
             read("b", "boot v\n1 8.1\n1 8.3\n2 8.2\n2 8.0\n3 8.1\n3 8.4\n"),
@@ -428,10 +429,6 @@ mod tests {
 
     #[test]
     fn a_small_difference_is_not_written_as_zero_in_the_headline() {
-        let read = |name: &str, text: &str| {
-            let options = crate::compare::input::ReadOptions::default();
-            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
-        };
         let sets = [
             read("a", "100000\n100001\n99999\n"),
             read("b", "100002\n100003\n100001\n"),
@@ -445,10 +442,6 @@ mod tests {
     /// A point of percent is half of a loss of 2 %, and no hundredth of it.
     #[test]
     fn a_margin_in_points_of_percent_stays_one() {
-        let read = |name: &str, text: &str| {
-            let options = crate::compare::input::ReadOptions::default();
-            crate::compare::input::read(name, text.as_bytes(), &options).unwrap().remove(0)
-        };
         let sets = [
             read("a", "2.00%\n2.01%\n1.99%\n2.02%\n1.98%\n2.00%\n"),
             read("b", "2.00%\n2.03%\n2.01%\n1.97%\n2.02%\n1.99%\n"),
