@@ -199,6 +199,71 @@ fn each_end_goes_on_with_what_it_has() {
     }
 }
 
+/// Refuses trains of more than 64, as Linux before 6.9 does. Keeps of how many its datagrams say that their train is.
+struct Older(&'static dyn Engine, Arc<AtomicU64>);
+
+struct OlderPort(Box<dyn DatagramPort>, Arc<AtomicU64>, usize);
+
+impl Engine for Older {
+    fn name(&self) -> &'static str {
+        "gso"
+    }
+
+    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
+        Ok(Box::new(OlderPort(self.0.open(config, at)?, Arc::clone(&self.1), 128)))
+    }
+}
+
+impl DatagramPort for OlderPort {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { max_batch: 1_024, max_train: self.2, ..self.0.capabilities() }
+    }
+
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
+        if batch.train > 64 {
+            self.2 = 64;
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let first = Framing::Native { token: 1, stream: 0 }.read(batch.bytes).expect("a header");
+        self.1.fetch_max(first.train.get().into(), Ordering::Relaxed);
+        let mut datagrams = 0;
+        for bytes in batch.bytes.chunks(16 * batch.segment) {
+            datagrams += self.0.send(&SendBatch { bytes, ..*batch })?.datagrams;
+        }
+        Ok(Taken { datagrams })
+    }
+
+    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
+        self.0.recv()
+    }
+
+    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
+        self.0.wait_readable(until_ns, now_ns)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::InvalidInput
+    }
+}
+
+/// Or a receiver would take none of them for whole, and could not tell drops of its own from those of the path.
+#[test]
+fn datagrams_say_how_long_the_trains_are_that_an_older_kernel_takes() {
+    let memory = leaked(Memory::new(Stamps::Monotonic));
+    let longest = Arc::new(AtomicU64::new(0));
+    let older = leaked(Older(memory, Arc::clone(&longest)));
+    let (sent, received) = carried(&udp("null"), &[older], &[memory]);
+    assert_eq!((sent.error, received.error), (None, None));
+    assert_eq!((sent.train, longest.load(Ordering::Relaxed)), (64, 64));
+    assert_eq!((sent.engines, sent.fallback), (vec!["gso".to_owned()], None));
+    assert_eq!((sent.counts.datagrams, sent.counts.refused_locally), (COUNT, 0));
+    assert_eq!(received.counts.datagrams, COUNT);
+}
+
 #[test]
 fn what_came_before_the_socket_was_there_has_no_delay_beside_stamps() {
     for (stamps, has_delay) in

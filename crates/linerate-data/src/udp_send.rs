@@ -304,8 +304,6 @@ impl Stream<'_> {
                     phase.flow.on_cut_short(refused);
                 }
                 self.give_way(&mut phase.flow, taken, refused, begun);
-                // An older kernel takes shorter trains; the headers must say so.
-                self.shape.train = self.shape.train.min(sent.max_train);
                 Ok(())
             }
             Err(e) => self.on_error(phase, datagrams, begun, &e),
@@ -362,7 +360,10 @@ impl Stream<'_> {
 
     /// The kernel or the card cannot do what the engine asks of it: goes on with the next.
     fn fall_back(&mut self, error: &io::Error) -> io::Result<()> {
-        self.port = self.engines.after_refusal(error)?;
+        // Where it takes shorter trains from now on, it goes on itself, with headers that say so.
+        if self.port.capabilities().max_train >= self.shape.train {
+            self.port = self.engines.after_refusal(error)?;
+        }
         // Keeps the pacer's batch legal, and the buffer long enough: never more than before.
         let mut reach = reach(&*self.port);
         reach.batch = reach.batch.min(self.shape.batch);
@@ -401,7 +402,7 @@ impl Stream<'_> {
             return None;
         }
         self.errors += 1;
-        if error.raw_os_error() == Some(EMSGSIZE) && self.errors >= MOST_TOO_LARGE {
+        if datagram::is_too_large(error) && self.errors >= MOST_TOO_LARGE {
             let size = self.udp.size.bytes();
             return Some(format!(
                 "the kernel refuses datagrams of {size} bytes on this path: {error}"
@@ -426,5 +427,3 @@ fn nothing_left(errors: LocalSendErrors) -> String {
     let look_at = errno.look_at().map_or(String::new(), |look_at| format!("; look at {look_at}"));
     format!("its own host dropped every datagram ({errors}): {}{look_at}", errno.cause())
 }
-
-const EMSGSIZE: i32 = 90;

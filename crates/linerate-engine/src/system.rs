@@ -33,9 +33,18 @@ pub(crate) fn check(result: c_int) -> io::Result<c_int> {
 }
 
 pub(crate) fn set_int(fd: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    let value: *const c_int = &raw const value;
-    let length = size_of::<c_int>() as socklen_t;
-    // SAFETY: the descriptor is open for the borrow's life; `value` points to one c_int that lives
+    set(fd, level, name, value)
+}
+
+pub(crate) fn set<T: Integers>(
+    fd: impl AsFd,
+    level: c_int,
+    name: c_int,
+    value: T,
+) -> io::Result<()> {
+    let value: *const T = &raw const value;
+    let length = size_of::<T>() as socklen_t;
+    // SAFETY: the descriptor is open for the borrow's life; `value` points to one T that lives
     // across the call and `length` is its size. The kernel only reads it.
     check(unsafe {
         libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, value.cast::<c_void>(), length)

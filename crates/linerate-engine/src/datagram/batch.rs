@@ -69,7 +69,8 @@ impl SendArrays {
         // SAFETY: the descriptor is open for the borrow's life. The first `count` headers each point
         // to one iovec of `self`, which points into `bytes`; both live across the call, and nothing
         // moves in between. The kernel reads the bytes (the cast to mutable is only the C type's)
-        // and writes `msg_len` of each header. Names and control are null with length 0.
+        // and writes `msg_len` of each header. Names and control are null with length 0, and so is all else that a
+        // header was made of.
         let sent = unsafe {
             system::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as _, 0)
         };

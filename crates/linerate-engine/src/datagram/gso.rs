@@ -10,7 +10,7 @@ use super::{Duty, SendBatch, Taken};
 use crate::sys;
 
 /// Most datagrams in one train: `UDP_MAX_SEGMENTS` since Linux 6.9. An older kernel refuses more
-/// than 64 with `EINVAL`, which halves the train.
+/// than 64 with `EINVAL`, and is asked for no more from then on.
 const MAX_SEGMENTS: usize = 128;
 
 /// `UDP_SEGMENT`, several trains a `sendmmsg`; `recvmmsg` with `UDP_GRO`.
@@ -53,29 +53,22 @@ impl SocketCalls for Gso {
             sys::segment_on_send(socket, segment)?;
             self.segment = batch.segment;
         }
-        loop {
-            let train = batch.train.clamp(1, self.max_segments);
-            match self.arrays.send(socket, batch.bytes, train * batch.segment) {
-                Ok(trains) => {
-                    let bytes = (trains * train * batch.segment).min(batch.bytes.len());
-                    let datagrams = bytes.div_ceil(batch.segment);
-                    return Ok(Taken { datagrams, max_train: self.max_segments });
-                }
-                Err(error)
-                    if error.raw_os_error() == Some(libc::EINVAL)
-                        && self.max_segments > MAX_SEGMENTS / 2
-                        && train > MAX_SEGMENTS / 2 =>
-                {
+        let train = batch.train.clamp(1, self.max_segments);
+        match self.arrays.send(socket, batch.bytes, train * batch.segment) {
+            Ok(trains) => {
+                let bytes = (trains * train * batch.segment).min(batch.bytes.len());
+                Ok(Taken { datagrams: bytes.div_ceil(batch.segment) })
+            }
+            Err(error) => {
+                if error.raw_os_error() == Some(libc::EINVAL) && train > MAX_SEGMENTS / 2 {
                     self.max_segments = MAX_SEGMENTS / 2;
                 }
-                Err(error) => {
-                    if self.is_refusal(&error) {
-                        // Whoever goes on with this socket must find it as it was.
-                        let _ = sys::segment_on_send(socket, 0);
-                        self.segment = 0;
-                    }
-                    return Err(error);
+                if self.is_refusal(&error) {
+                    // Whoever goes on with this socket must find it as it was.
+                    let _ = sys::segment_on_send(socket, 0);
+                    self.segment = 0;
                 }
+                Err(error)
             }
         }
     }

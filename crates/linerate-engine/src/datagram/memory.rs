@@ -139,7 +139,7 @@ impl DatagramPort for MemoryPort {
             inside.datagrams.push_back(Datagram { bytes: bytes.to_vec(), queued_ns, drops });
         }
         self.outbound.filled.notify_all();
-        Ok(Taken { datagrams, max_train: 1 })
+        Ok(Taken { datagrams })
     }
 
     fn recv(&mut self) -> io::Result<Arrivals<'_>> {

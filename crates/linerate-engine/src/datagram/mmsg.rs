@@ -27,6 +27,6 @@ impl SocketCalls for Mmsg {
 
     fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<Taken> {
         let datagrams = self.arrays.send(socket, batch.bytes, batch.segment.max(1))?;
-        Ok(Taken { datagrams, max_train: 1 })
+        Ok(Taken { datagrams })
     }
 }

@@ -144,7 +144,7 @@ impl Context {
 pub struct Capabilities {
     /// Most datagrams that one call takes.
     pub max_batch: usize,
-    /// Most datagrams of one train. May fall with a call: see [`Taken::max_train`].
+    /// Most datagrams of one train. Kernels differ, and report it by refusing: it may fall with a call that is refused.
     pub max_train: usize,
     /// Whether one message may be several datagrams that arrived together.
     pub merges: bool,
@@ -185,8 +185,6 @@ pub struct Taken {
     /// Datagrams. Fewer than in the batch: the next one, or train of them, failed, and nobody says why
     /// (sendmmsg(2)).
     pub datagrams: usize,
-    /// Most datagrams of one train from now on: kernels differ, and report it by refusing.
-    pub max_train: usize,
 }
 
 /// One end of one stream of datagrams.
@@ -220,7 +218,8 @@ pub trait DatagramPort {
     }
 
     /// Whether an error of [`DatagramPort::send`] means that this engine can never do what is asked
-    /// of it on this stream, so that another must go on.
+    /// of it on this stream, so that another must go on. Where it takes shorter trains from then on
+    /// ([`Capabilities::max_train`]) it can do that.
     fn is_refusal(&self, _error: &io::Error) -> bool {
         false
     }
@@ -251,6 +250,11 @@ pub fn local_errno(error: &io::Error) -> Option<Errno> {
         libc::EHOSTUNREACH => Errno::Ehostunreach,
         _ => Errno::Other,
     })
+}
+
+/// Whether a call that sends failed because the datagram is larger than what the path, or the system, takes.
+pub fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 /// Whether a call that receives on a connected socket failed with what the network said, by ICMP, of a datagram that was

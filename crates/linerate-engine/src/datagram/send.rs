@@ -21,6 +21,6 @@ impl SocketCalls for Single {
 
     fn send(&mut self, socket: &Socket, batch: &SendBatch<'_>) -> io::Result<Taken> {
         let end = batch.segment.min(batch.bytes.len());
-        socket.send(&batch.bytes[..end]).map(|_| Taken { datagrams: 1, max_train: 1 })
+        socket.send(&batch.bytes[..end]).map(|_| Taken { datagrams: 1 })
     }
 }

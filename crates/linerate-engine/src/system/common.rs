@@ -7,7 +7,9 @@ use std::time::Duration;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use socket2::SockRef;
 
-pub use libc::{MSG_WAITFORONE, mmsghdr, recvmmsg, sendmmsg};
+#[cfg(not(target_env = "musl"))]
+pub use libc::sendmmsg;
+pub use libc::{MSG_WAITFORONE, mmsghdr, recvmmsg};
 pub use nix::poll::ppoll;
 
 /// Whether one call can send or receive many messages. FreeBSD's C library makes a system call of each.

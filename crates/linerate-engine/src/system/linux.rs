@@ -1,13 +1,12 @@
 //! Linux.
 
 use std::io::{self, Write};
-use std::mem::size_of;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use libc::{c_int, c_void, socklen_t};
+use libc::c_int;
 use linerate_model::sample::TcpSample;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -17,7 +16,7 @@ use socket2::SockRef;
 pub use libc::CLOCK_BOOTTIME;
 
 pub use super::common::*;
-use super::{Integers, TcpPeer, check, get, get_int, set_int};
+use super::{Integers, TcpPeer, get, get_int, set, set_int};
 
 /// Of control messages of a socket: when a message came, how many were dropped, of how many bytes its datagrams are.
 pub const SCM_STAMP: c_int = libc::SCM_TIMESTAMPNS;
@@ -144,8 +143,8 @@ pub fn dont_fragment(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
 }
 
-/// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, 64 bit since
-/// Linux 5.0); `u64::MAX` is no limit.
+/// Lets the TCP pacer hold a connection to `bits_per_second` (`SO_MAX_PACING_RATE`, an unsigned long since Linux 5.0: where
+/// that has 32 bits, 34.4 Gbit/s and more are no limit); `u64::MAX` is no limit.
 ///
 /// # Errors
 /// Those of setsockopt(2).
@@ -153,18 +152,23 @@ pub fn set_pacing_rate(socket: &impl AsFd, bits_per_second: u64) -> io::Result<(
     // Any number but the largest makes the kernel pace the connection from then on, by its congestion window where no
     // rate holds it (net/core/sock.c, `SK_PACING_NEEDED`).
     let bytes = if bits_per_second == u64::MAX { u64::MAX } else { (bits_per_second / 8).max(1) };
-    // SAFETY: the descriptor is open for the borrow's life; the pointer is to one u64 that lives
-    // across the call and the length is its size. The kernel only reads it.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes).cast::<c_void>(),
-            size_of::<u64>() as socklen_t,
-        )
-    })
-    .map(drop)
+    // As wide as the kernel's own: of eight bytes one of 32 bits would take the first four.
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes)
+}
+
+// SAFETY: one integer.
+unsafe impl Integers for usize {}
+
+/// sendmmsg(2) itself. musl's sends each message by a call of its own, as lengths in its headers may have 32 bits where the
+/// kernel's have 64.
+///
+/// # Safety
+/// As of that call: `headers` points to `count` of them, made of zeroes, and what they point to lives.
+#[cfg(target_env = "musl")]
+pub unsafe fn sendmmsg(fd: c_int, headers: *mut mmsghdr, count: u32, flags: u32) -> c_int {
+    // SAFETY: as the caller says. With the zeroes beside them musl's lengths are the kernel's.
+    unsafe { libc::syscall(libc::SYS_sendmmsg, fd, headers, count, flags) as c_int }
 }
 
 /// `TCP_INFO` and how much of it this kernel wrote; the rest is zero.
@@ -295,7 +299,11 @@ mod tests {
         let tcp = std::net::TcpStream::connect(any.local_addr().unwrap()).unwrap();
         let most = || known!(tcp_info(&tcp).unwrap(), tcpi_max_pacing_rate);
         assert_eq!(most(), Some(u64::MAX), "as it is by itself");
-        for (bits_per_second, bytes) in [(8_000_000, 1_000_000), (1, 1), (u64::MAX, u64::MAX)] {
+        // What an unsigned long of 32 bits does not hold is no limit.
+        let large = usize::try_from(5_000_000_000_u64).map_or(u64::MAX, |bytes| bytes as u64);
+        for (bits_per_second, bytes) in
+            [(8_000_000, 1_000_000), (1, 1), (40_000_000_000, large), (u64::MAX, u64::MAX)]
+        {
             set_pacing_rate(&tcp, bits_per_second).unwrap();
             assert_eq!(most(), Some(bytes));
         }
