@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_dialect::Whose;
-use linerate_model::plan::{Direction, Traffic, Transport, UdpPlan};
+use linerate_model::plan::{Direction, RrPlan, Traffic, Transport, UdpPlan};
 use linerate_model::units::{BitRate, DatagramSize};
 use linerate_testkit::plans;
 use linerate_wire::native::stream::{ACK_BYTES, Claim, HELLO_BYTES, UdpHello};
 use tokio::sync::mpsc;
 
-use crate::alone::{Alone, HANGS, of_an_hour, udp_pair};
+use crate::alone::{Alone, HANGS, of_an_hour, pair, udp_pair};
 use crate::{DayBudget, Doorway, Limits, Report, Role, Shared, StreamSocket, spawn, streams};
 
 /// A data thread whose bytes count for a day.
@@ -124,7 +124,7 @@ fn hellos_that_come_again_and_their_answers_count() {
 }
 
 #[test]
-fn what_this_end_asks_counts_with_the_answers() {
+fn what_this_end_asks_counts_whether_it_is_answered_or_not() {
     let (peer, socket) = udp_pair();
     peer.set_read_timeout(Some(HANGS)).unwrap();
     let charged = Charged::start(Traffic::Rr(plans::rr(Transport::Udp)), Role::Request, socket);
@@ -133,13 +133,47 @@ fn what_this_end_asks_counts_with_the_answers() {
         assert_eq!(peer.recv(&mut request).unwrap(), 1);
         peer.send(&request).unwrap();
     }
-    // The fourth has no answer.
-    charged.counts(6);
-    charged.alone.shared.stop();
-    let Report::Rr(report) = charged.alone.ends() else { panic!("who asks") };
+    // The fourth has no answer, nor those that follow it a second later each.
+    assert_eq!(peer.recv(&mut request).unwrap(), 1);
+    let shared = Arc::clone(&charged.alone.shared);
+    charged.alone.waits_for("no answer counts", |it| it.shared.arrived() >= 3);
+    shared.stop();
+    let Charged { alone, day } = charged;
+    let Report::Rr(report) = alone.ends() else { panic!("who asks") };
+    peer.set_nonblocking(true).unwrap();
+    let mut bytes = 7;
+    while peer.recv(&mut request).is_ok() {
+        bytes += 1;
+    }
+    assert_eq!((shared.moved(), (1 << 40) - day.left()), (bytes, bytes));
     // One that was answered after more than a second has no answer.
     let late = 3u64.checked_sub(report.transactions).expect("three answers");
     assert!(late <= report.unanswered && report.error.is_none(), "{report:?}");
+}
+
+#[test]
+fn a_part_of_a_request_counts_before_the_rest_of_it_comes() {
+    let (mut near, far) = pair();
+    let rr = RrPlan { request: 1_000, ..plans::rr(Transport::Tcp) };
+    let charged = Charged::start(Traffic::Rr(rr), Role::Respond, StreamSocket::Tcp(far));
+    near.write_all(&[0; 999]).unwrap();
+    charged.counts(999);
+    near.write_all(&[0]).unwrap();
+    charged.counts(1_001);
+    charged.alone.shared.stop();
+    let Report::Respond(report) = charged.alone.ends() else { panic!("who answers") };
+    assert_eq!((report.answered, report.error), (1, None));
+}
+
+#[test]
+fn who_waits_for_the_owners_rate_ends_at_the_longest_time() {
+    let limits = Limits { rate: BitRate::new(8), span_ns: Some(1), ..Limits::default() };
+    let shared = Shared::within(limits, 1);
+    // So long ago that no data is answered any more.
+    shared.start(0);
+    // At eight bits a second this would take for ever.
+    shared.keep_rate(1 << 40, true);
+    assert!(shared.over_time());
 }
 
 #[test]

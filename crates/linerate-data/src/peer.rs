@@ -20,7 +20,7 @@ const LOOK_EVERY_NS: u64 = 100_000_000;
 /// What counts as a sign of the peer, beside data of its own.
 #[derive(Debug, Clone, Copy)]
 pub enum Sign {
-    /// What it says on the control connection (linerate's clients, four times a second).
+    /// What it says on the control connection (linerate's clients, twice a second).
     Words,
     /// An answer of its kernel (iperf3's clients, who say nothing while a test runs).
     Answers,

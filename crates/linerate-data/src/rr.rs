@@ -17,7 +17,7 @@ use linerate_session::sender::Quota;
 use linerate_wire::native::message::RespondReport;
 use linerate_wire::native::stream::{HELLO_BYTES, UdpHello};
 
-use super::{Carrier, Context, LOOK_UP, thread_use, wait_for_start};
+use super::{Carrier, Context, LOOK_UP, Shared, thread_use, wait_for_start};
 use tally::{Flight, Tally};
 
 /// A UDP request that has no answer after this long never gets one.
@@ -140,9 +140,7 @@ fn ask(
         for read in 0..reads {
             // The first alone waits.
             let until = if read == 0 { next_due } else { Some(now) };
-            let answers = conversation.take(until, |id| land(id, &mut flight, tally))?;
-            context.shared.add_answered(answers, rr);
-            if answers == 0 {
+            if conversation.take(until, |id| land(id, &mut flight, tally))? == 0 {
                 break;
             }
         }
@@ -191,8 +189,9 @@ enum Link {
     Tcp(TcpStream),
 }
 
-/// One connection, seen from the asking end.
-struct Conversation {
+/// One connection, seen from the asking end. What it carries counts, whether a transaction is made of it or not.
+struct Conversation<'a> {
+    shared: &'a Shared,
     link: Link,
     request: Vec<u8>,
     pending: Vec<u8>,
@@ -204,8 +203,13 @@ struct Conversation {
     open_loop: bool,
 }
 
-impl Conversation {
-    fn new(context: &Context, carrier: Carrier, rr: &RrPlan, open_loop: bool) -> io::Result<Self> {
+impl<'a> Conversation<'a> {
+    fn new(
+        context: &'a Context,
+        carrier: Carrier,
+        rr: &RrPlan,
+        open_loop: bool,
+    ) -> io::Result<Self> {
         let response = rr.response as usize;
         let (link, buffer) = match carrier {
             Carrier::Datagrams(at, _) => {
@@ -220,6 +224,7 @@ impl Conversation {
             Carrier::Dial(_) | Carrier::Doorway(_) => return Err(ErrorKind::Unsupported.into()),
         };
         Ok(Self {
+            shared: &context.shared,
             link,
             request: vec![0x5a; rr.request as usize],
             pending: Vec::new(),
@@ -234,20 +239,24 @@ impl Conversation {
 
     /// Asks; the errno is that with which this host dropped the request (UDP).
     fn ask(&mut self, id: u64) -> io::Result<Option<Errno>> {
-        match &mut self.link {
+        let dropped = match &mut self.link {
             Link::Port(port) => {
                 let name = id.to_le_bytes();
                 for (slot, byte) in self.request.iter_mut().zip(name).take(self.id_bytes) {
                     *slot = byte;
                 }
                 // Not sent is not answered; the tally will say so.
-                send_one(&mut **port, &self.request)
+                send_one(&mut **port, &self.request)?
             }
             Link::Tcp(_) => {
                 self.pending.extend_from_slice(&self.request);
-                Ok(None)
+                None
             }
+        };
+        if dropped.is_none() {
+            self.shared.add_sent(self.request.len() as u64);
         }
+        Ok(dropped)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -276,6 +285,7 @@ impl Conversation {
                 let failed = match port.recv() {
                     Ok(arrivals) => {
                         for message in arrivals.messages() {
+                            self.shared.add_received(message.most_bytes());
                             if message.bytes.len() != self.response || message.truncated {
                                 continue;
                             }
@@ -304,6 +314,7 @@ impl Conversation {
                     Err(e) if passing(&e) => return Ok(0),
                     Err(e) => return Err(e),
                 };
+                self.shared.add_received(got as u64);
                 self.partial += got;
                 let answers = self.partial / self.response;
                 self.partial %= self.response;
@@ -491,6 +502,8 @@ fn respond_tcp(
                 let now = clock::monotonic_ns();
                 context.shared.look_after_peer(now);
                 context.shared.keep_time(now);
+                // What comes counts, whether it is a whole request or not.
+                context.shared.add_sent(bytes as u64);
                 context.shared.keep_rate(bytes as u64, false);
             }
             Err(e) if passing(&e) => {
@@ -505,9 +518,8 @@ fn respond_tcp(
         if whole > most {
             return Err(io::Error::other("more requests came at once than the plan allows"));
         }
-        let bytes = whole as u64 * (u64::from(rr.request) + u64::from(rr.response));
-        context.shared.add_sent(bytes);
         if whole == 1 {
+            context.shared.add_sent(response.len() as u64);
             context.shared.keep_rate(response.len() as u64, true);
             write_out(context, socket, &response)?;
         } else {
@@ -520,6 +532,7 @@ fn respond_tcp(
                 for _ in 0..now {
                     many.extend_from_slice(&response);
                 }
+                context.shared.add_sent(many.len() as u64);
                 context.shared.keep_rate(many.len() as u64, true);
                 if context.shared.stopping() {
                     return Ok(());

@@ -9,7 +9,6 @@ use std::time::Duration;
 use linerate_dialect::Whose;
 use linerate_dialect::stream::LAST_DATA_NS;
 use linerate_engine::clock;
-use linerate_model::plan::RrPlan;
 use linerate_model::units::BitRate;
 
 use super::LOOK_UP;
@@ -225,13 +224,6 @@ impl Shared {
         self.keep_budget();
     }
 
-    /// So many requests of this end were answered: with their answers they count as all that is carried.
-    pub(super) fn add_answered(&self, answers: usize, rr: &RrPlan) {
-        let answers = answers as u64;
-        self.add_sent(answers.saturating_mul(rr.request.into()));
-        self.add_received(answers.saturating_mul(rr.response.into()));
-    }
-
     /// From now on its bytes count towards these days, too.
     pub fn charge_to(&self, days: Vec<DayBudget>) {
         let _ = self.days.set(days);
@@ -293,6 +285,7 @@ impl Shared {
             clock::sleep_until(until.min(now.saturating_add(LOOK_UP.as_nanos() as u64)));
             now = clock::monotonic_ns();
             self.look_after_peer(now);
+            self.keep_time(now);
         }
     }
 

@@ -298,7 +298,8 @@ impl Stream<'_> {
         loop {
             let part = (warmup + flow.bytes()) % block;
             let now = clock::monotonic_ns();
-            if part == 0 || now >= until || self.context.shared.drained_at(now) {
+            let ends = now >= until || self.context.shared.is_late(now);
+            if part == 0 || ends || self.context.shared.drained_at(now) {
                 return;
             }
             match self.writer.write(self.socket, (block - part) as usize) {
@@ -355,4 +356,41 @@ fn passing(kind: ErrorKind) -> bool {
 fn row(socket: &TcpStream, before: &mut TcpSample) -> Option<TcpSample> {
     let now = sys::tcp_sample(socket)?;
     Some(now.grown_since(&std::mem::replace(before, now)))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::plan::Direction;
+    use linerate_testkit::plans;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::alone::{of_an_hour, pair};
+    use crate::{Limits, Role, Shared, streams};
+
+    #[test]
+    fn no_block_is_ended_after_the_owners_longest_time() {
+        let of = of_an_hour(Traffic::Tcp(plans::tcp()), Direction::Forward);
+        let plan = &of.agreed.plan;
+        let shared = Shared::within(Limits { span_ns: Some(1), ..Limits::default() }, 1);
+        // So long ago that no data leaves any more.
+        shared.start(0);
+        let (events, _reported) = mpsc::unbounded_channel();
+        let id = streams(plan.direction, 1)[0];
+        let context = of.context((id, Role::Send), &shared, &events);
+        let (near, _far) = pair();
+        let mut stream = Stream {
+            context: &context,
+            socket: &near,
+            writer: written(&context, &plans::tcp()).unwrap(),
+            paced: BlockPacer::new(plan, of.habits, 0, 0),
+            followed: Followed::new(None),
+            error: None,
+        };
+        let mut flow = BytesOut::measured(plan, 0, None);
+        flow.begin(thread_use());
+        flow.on_sent(1, 0);
+        stream.finish_block(1_000, 0, &mut flow, 0);
+        assert_eq!(flow.bytes(), 1);
+    }
 }

@@ -614,3 +614,23 @@ fn who_sends_faster_than_allowed_after_the_end_is_not_waited_for() {
     server.input(SECOND + 300 * MS, &came(100_000_000), Input::Time);
     assert!(actions(&mut server).contains(&Action::DrainUntil(0)));
 }
+
+#[test]
+fn who_stood_still_before_the_goodbye_takes_nobody_for_silent() {
+    let mut server = begun(0, None);
+    let done = DataEvent::Done(0, Box::new(Report::Recv(RecvReport::default())));
+    server.input(SECOND, &came(1), Input::Data(done, &|_| None));
+    server.input(SECOND, &came(1), Input::Host(HostSamples::default(), Cpu::default()));
+    while !server.outgoing().is_empty() {
+        let waiting = server.outgoing().len();
+        server.input(SECOND, &came(1), Input::Carried(waiting));
+    }
+    // It has run again for a moment, and not yet read what its client said meanwhile.
+    let woken = Seen { ran_ns: 100 * MS, ..came(1) };
+    server.input(5 * SECOND, &woken, Input::Time);
+    assert_eq!(server.outcome(), None);
+    // Nor does it look all the time.
+    assert!(server.deadline_ns().is_some_and(|at| at > 5 * SECOND));
+    says(&mut server, 5 * SECOND, &woken, &ClientMessage::Bye);
+    assert_eq!(server.outcome(), Some(Ok(())));
+}

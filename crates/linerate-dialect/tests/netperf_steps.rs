@@ -8,12 +8,14 @@ use linerate_dialect::netperf::client;
 use linerate_dialect::netperf::server::{Server, Terms};
 use linerate_dialect::stream::{DataEvent, Report};
 use linerate_dialect::{Action, Conversation, Granted, Input, Seen};
-use linerate_model::plan::{AgreedPlan, Traffic, Transport, UdpPlan};
-use linerate_model::sample::{RecvCounts, RecvReport, RrReport};
+use linerate_model::plan::{AgreedPlan, End, TestPlan, Traffic, Transport, UdpPlan};
+use linerate_model::sample::{RecvCounts, RecvReport, RrReport, SendReport};
 use linerate_model::units::DatagramSize;
 use linerate_session::assemble::HostSamples;
 use linerate_testkit::plans;
-use linerate_wire::netperf::{Ask, FRAME_BYTES, Frame, Length, Old, Request, Response, ask};
+use linerate_wire::netperf::{
+    Ask, FRAME_BYTES, Frame, Length, Old, Request, Response, Results, ask,
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -170,6 +172,38 @@ fn as_many_requests_as_were_asked_for_end_a_test_in_old_messages() {
     }
 }
 
+/// What was in the send buffer at the end of sending is among the bytes that a server counts.
+#[test]
+fn bytes_arrive_until_the_results_come() {
+    let plan = plans::plan(Traffic::Tcp(plans::tcp()));
+    let terms = client::Terms { plan, request: None, patience_ns: 15 * SECOND };
+    let mut client = client::Client::new(terms, 0);
+    let response = Response { data_port: Some(PORT), ..Response::default() }.encode();
+    let sent = SendReport { span_ns: SECOND, ..SendReport::default() };
+    let done = DataEvent::Done(0, Box::new(Report::Send(sent)));
+    let results = Results { received: 1_000_000, ..Results::default() }.encode(0);
+    let mut began_ns = 0;
+    for (at_ns, input) in [
+        (0, Input::Bytes(response.bytes())),
+        (0, Input::Arrived(0)),
+        (0, Input::Prepared(None)),
+        (SECOND, Input::Data(done, &|_| None)),
+        (SECOND, Input::Host(HostSamples::default(), Default::default())),
+        (3 * SECOND, Input::Bytes(results.bytes())),
+    ] {
+        client.input(at_ns, &Seen::default(), input);
+        while let Some(action) = client.action() {
+            if let Action::Begin(at_ns) = action {
+                began_ns = at_ns;
+            }
+        }
+    }
+    let ended = client.ended();
+    let received = ended.streams[0].recv.as_ref().expect("what the server received");
+    assert_eq!(received.counts.bytes, 1_000_000);
+    assert_eq!(received.last_ns, Some(3 * SECOND - began_ns));
+}
+
 /// A server of connections that are made no more ends by its clock, which may be far from over.
 #[test]
 fn a_client_whose_requests_broke_says_why_where_no_results_come() {
@@ -194,4 +228,24 @@ fn a_client_whose_requests_broke_says_why_where_no_results_come() {
     let trouble = client.ended().trouble.expect("there are no results");
     let Failure::Server(why) = trouble.failure else { panic!("{trouble:?}") };
     assert_eq!(why, "its results did not come in time, after no port is free");
+}
+
+/// Its requests leave all the same.
+#[test]
+fn a_client_whose_requests_nobody_answers_gives_the_server_up() {
+    let plan = plans::plan(Traffic::Rr(plans::rr(Transport::Udp)));
+    let plan = TestPlan { end: End::Datagrams(1_000), ..plan };
+    let terms = client::Terms { plan, request: None, patience_ns: 15 * SECOND };
+    let mut client = client::Client::new(terms, 0);
+    let response = Response { data_port: Some(PORT), ..Response::default() }.encode();
+    for input in [Input::Bytes(response.bytes()), Input::Arrived(0), Input::Prepared(None)] {
+        client.input(0, &Seen::default(), input);
+        while client.action().is_some() {}
+    }
+    let gives_up = (1..=40).find(|second| {
+        let seen = Seen { moved: *second, ran_ns: u64::MAX, ..Seen::default() };
+        client.input(*second * SECOND, &seen, Input::Time);
+        std::iter::from_fn(|| client.action()).any(|action| action == Action::Stop)
+    });
+    assert_eq!(gives_up, Some(31));
 }

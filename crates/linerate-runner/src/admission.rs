@@ -220,14 +220,14 @@ pub(crate) fn check(
 }
 
 /// Whether this server sends so many blocks of `bytes` at once on each of `streams`: together no more than its largest rate
-/// carries in half a second.
+/// for the test, `most`, carries in half a second.
 pub(crate) fn check_burst(
     blocks: u32,
     bytes: u32,
     streams: u16,
-    options: &Options,
+    most: Option<BitRate>,
 ) -> Result<(), Refused> {
-    let Some(most) = options.max_rate.filter(|_| blocks > 1) else { return Ok(()) };
+    let Some(most) = most.filter(|_| blocks > 1) else { return Ok(()) };
     let all = u128::from(blocks) * u128::from(bytes) * u128::from(streams) * 8;
     if all <= u128::from(most.bits_per_second() / 2) {
         return Ok(());

@@ -137,6 +137,9 @@ pub struct Options {
     pub idle: Option<Duration>,
     /// What is reported of a test of iperf3 while it runs is of so much time each.
     pub interval: Nanos,
+    /// Whether what tests of iperf3 and iperf 2 show while they run is reported. Who has no screen for it would have it in
+    /// the queue of the log all the same, and among what was left out.
+    pub rows: bool,
     /// A test in which nothing moves for so long ends, and one of iperf3 to which nothing comes that should.
     pub no_data: Duration,
     /// Listens on every IPv6 address, and on no IPv4 one; without `bind`.
@@ -222,6 +225,7 @@ impl Default for Options {
             one_off: false,
             idle: None,
             interval: Nanos::from_secs(1),
+            rows: false,
             no_data: NO_DATA,
             only_v6: false,
             sandbox: None,

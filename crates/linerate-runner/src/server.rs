@@ -72,13 +72,17 @@ pub fn serve(
     });
     let kept = kept.transpose()?;
     let queues = Mutex::new((Arc::clone(&log), kept.clone()));
-    let counts = options.counts.clone();
+    let (counts, rows) = (options.counts.clone(), options.rows);
     let events = Events::new(move |event| {
+        let is_row = matches!(event, Event::Test { .. });
+        if is_row && !rows {
+            return;
+        }
         counts.iter().for_each(|counts| counts.take(&event));
         // Events of several threads are in the same order in both logs, and have the same time.
         let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, (log, kept)) = (SystemTime::now(), &*queues);
-        if let Some(kept) = kept.as_ref().filter(|_| !matches!(event, Event::Test { .. })) {
+        if let Some(kept) = kept.as_ref().filter(|_| !is_row) {
             kept.put(at, event.clone());
         }
         log.put(at, event);

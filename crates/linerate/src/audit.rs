@@ -71,7 +71,13 @@ impl Audit {
         let length = text.len() as u64;
         if self.bytes > 0 && self.bytes.saturating_add(length) > self.most {
             match self.rotate() {
-                Ok(()) => self.stuck = false,
+                Ok(()) => {
+                    self.stuck = false;
+                    // Half a line is in the file before.
+                    if std::mem::take(&mut self.torn) {
+                        text.remove(0);
+                    }
+                }
                 Err(_) if self.stuck => {}
                 Err(why) => {
                     self.stuck = true;
@@ -82,7 +88,7 @@ impl Audit {
         }
         match self.append(text.as_bytes()) {
             Ok(()) => {
-                self.bytes = self.bytes.saturating_add(length);
+                self.bytes = self.bytes.saturating_add(text.len() as u64);
                 self.torn = false;
                 self.why = None;
                 let lost = std::mem::take(&mut self.lost);
@@ -226,6 +232,17 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().last(), Some(&*line(&event(10))));
         assert_eq!(text.lines().nth(1), Some("{\"ev"));
+    }
+
+    #[test]
+    fn a_file_that_is_begun_after_half_a_line_begins_with_a_whole_one() {
+        let folder = Folder::new("torn");
+        let path = folder.0.join("audit");
+        fs::write(&path, "{\"ev").unwrap();
+        let mut audit = Audit::open(&path, 10, 2).unwrap();
+        assert_eq!(audit.write(&event(1), "T"), None);
+        assert_eq!(lines(&path), [event(1)]);
+        assert_eq!(fs::read_to_string(folder.0.join("audit.1")).unwrap(), "{\"ev");
     }
 
     #[test]

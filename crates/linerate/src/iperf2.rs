@@ -178,6 +178,7 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
     let at = (asked.bind, asked.port);
     let mut wanted = server::Options::of_program(Dialect::Iperf2, at, asked.one_at_a_time);
     wanted.one_off = asked.one_off;
+    wanted.rows = true;
     wanted.sockets = asked.sockets.clone();
     if let Some(interval) = asked.interval {
         wanted.interval = interval;

@@ -53,10 +53,6 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let mut closed = false;
     let json_lines = args.json_lines;
     server::serve(&options, stop, move |at, event| {
-        if matches!(event, Event::Test { .. }) {
-            // For iperf3's screen, which this is not.
-            return;
-        }
         left_out(&event);
         let at = stamp(at);
         let _ = writeln!(stderr(), "{} {}", local(at), words(&event));

@@ -85,16 +85,21 @@ pub(super) fn ask(
             opened => opened?,
         };
         without = None;
+        // Without data it stands for the connection's beginning, and an answer for its end.
+        context.shared.add_sent(rr.request.into());
         write_out(context, &socket, &request)?;
+        let came = |bytes: usize| context.shared.add_received(bytes as u64);
         // All of the answer, and the end of it.
-        let Some(got) = read(context, &socket, &mut buffer, usize::MAX, |_| {})? else {
+        let Some(got) = read(context, &socket, &mut buffer, usize::MAX, came)? else {
             return Ok(());
         };
         if got < response {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         tally.land(begun_ns, clock::monotonic_ns());
-        context.shared.add_answered(1, rr);
+        if !dial.carries {
+            context.shared.add_received(rr.response.into());
+        }
         done += 1;
     }
 }

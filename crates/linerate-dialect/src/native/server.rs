@@ -511,7 +511,11 @@ impl Server {
             Phase::Farewell { heard_ns, .. }
                 if now_ns >= heard_ns.saturating_add(SILENCE_LIMIT_NS) =>
             {
-                self.lost(ControlError::Silent);
+                // Nobody was silent while this end did not run.
+                *heard_ns = (*heard_ns).max(now_ns.saturating_sub(seen.ran_ns));
+                if now_ns >= heard_ns.saturating_add(SILENCE_LIMIT_NS) {
+                    self.lost(ControlError::Silent);
+                }
             }
             Phase::Farewell { deadline_ns, .. } if now_ns >= *deadline_ns => self.end(Ok(())),
             Phase::Refusing(early) if self.out.bytes().is_empty() => {

@@ -89,10 +89,11 @@ pub struct Client {
     phase: Phase,
     response: Option<Response>,
     results: Option<Results>,
+    /// When data began to flow, and how much later the results came, in nanoseconds.
+    began_ns: u64,
+    after_ns: u64,
     reports: BTreeMap<u16, Report>,
     shown: u64,
-    /// Transactions of the rows so far.
-    transactions: u64,
     interrupted: bool,
     trouble: Option<Trouble>,
     threads_over: bool,
@@ -165,9 +166,10 @@ impl Client {
             phase: Phase::Asking { deadline_ns: now_ns.saturating_add(terms.patience_ns) },
             response: None,
             results: None,
+            began_ns: now_ns,
+            after_ns: 0,
             reports: BTreeMap::new(),
             shown: 0,
-            transactions: 0,
             interrupted: false,
             trouble: None,
             threads_over: false,
@@ -301,6 +303,7 @@ impl Client {
             let sent = results.datagrams_sent(size);
             self.actions.extend(self.ids.iter().map(|id| Action::PeerSent(id.stream, sent)));
         }
+        self.after_ns = now_ns.saturating_sub(self.began_ns);
         self.results = Some(results);
     }
 
@@ -330,7 +333,6 @@ impl Client {
             Tick::Send(row) => side.send = Some(row),
             Tick::Recv(row) => side.recv = Some(row),
             Tick::Rr(row) => {
-                self.transactions = self.transactions.saturating_add(row.transactions);
                 let span_ns = self.terms.plan.interval.0;
                 rr = Some(assemble::rr_row(&row, span_ns, side.host.as_ref(), 1));
             }

@@ -147,6 +147,8 @@ async fn grant(
         _ => refuse(ErrorNumber::CREATE_STREAM, refused.why),
     };
     let permit = server.permit(peer.ip(), None, &test.plan.plan).map_err(unwanted)?;
+    // That of its budgets: the server's own was looked at.
+    test.check_burst(permit.rate(None))?;
     let (arrivals, _) = tokio::sync::mpsc::unbounded_channel();
     // No native stream can claim this place: nobody learns token and cookie.
     let slot = server

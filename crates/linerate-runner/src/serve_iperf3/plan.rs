@@ -158,12 +158,7 @@ impl Test {
             };
             refuse(number, refused.why)
         })?;
-        if plan.direction.has_reverse() {
-            let (blocks, bytes) = (asked.burst, asked.block_bytes);
-            admission::check_burst(blocks, bytes, asked.parallel, options)
-                .map_err(|refused| refuse(ErrorNumber::RATE, refused.why))?;
-        }
-        Ok(Self {
+        let test = Self {
             plan: AgreedPlan { plan, cuts: vec![] },
             framing: Framing::Iperf3 { wide: p.udp_counters_64bit },
             asked,
@@ -171,7 +166,19 @@ impl Test {
             digits: p.repeating_payload,
             output: p.get_server_output,
             version: p.client_version.clone().unwrap_or_default(),
-        })
+        };
+        test.check_burst(options.max_rate)?;
+        Ok(test)
+    }
+
+    /// Whether what this server sends at once keeps to that rate.
+    pub(super) fn check_burst(&self, most: Option<BitRate>) -> Result<(), Refusal> {
+        let asked = &self.asked;
+        if !asked.direction.has_reverse() {
+            return Ok(());
+        }
+        admission::check_burst(asked.burst, asked.block_bytes, asked.parallel, most)
+            .map_err(|refused| refuse(ErrorNumber::RATE, refused.why))
     }
 
     /// The plan of its sockets: blocks that leave at once are paced by `--fq-rate` alone.

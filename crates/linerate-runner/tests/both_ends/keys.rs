@@ -15,7 +15,9 @@ use linerate_runner::agent::{Access, CommandRequest, HostAgent, Remote, RemoteTe
 use linerate_runner::client::Request;
 use linerate_runner::keys::{Budget, Key, Keys, Right, Secret, Table, add, fresh, revoke};
 use linerate_runner::server::{Event, Options};
+use linerate_testkit::peer::iperf3;
 use linerate_testkit::peer::native::{Peer, hello, plan as asked};
+use linerate_wire::iperf3::{ErrorNumber, State};
 use linerate_wire::native::auth::{self, NOISE_FEATURE};
 use serde_json::{Value, json};
 
@@ -416,6 +418,22 @@ fn a_networks_rate_and_bytes_hold_in_every_dialect() {
             "{why}"
         );
     }
+}
+
+#[test]
+fn what_leaves_at_once_keeps_to_a_networks_rate() {
+    let kept = Kept::new("bursts", &network("max-rate = \"8M\""));
+    let server = Served::start(kept.options(false));
+    let asked = |burst: u32| {
+        let flow = r#""tcp":true,"reverse":true,"len":1000,"bandwidth":8000000"#;
+        iperf3::Peer::asked(server.at, &format!(r#"{{{flow},"burst":{burst}}}"#))
+    };
+    // Half a second of the rate is 500 blocks.
+    let mut granted = asked(500);
+    assert_eq!(granted.state(), Some(State::CreateStreams));
+    asked(501).fails(ErrorNumber::RATE);
+    let (_, why) = server.refused(1);
+    assert!(why.contains("more than half a second"), "{why}");
 }
 
 #[test]

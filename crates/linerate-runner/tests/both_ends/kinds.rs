@@ -9,7 +9,7 @@ use linerate_model::served::{Outcome, ServedResult, ServedTest};
 use linerate_model::units::Nanos;
 use linerate_model::word::Word;
 use linerate_runner::client::{Request, Target};
-use linerate_runner::server::Options;
+use linerate_runner::server::{Event, Options};
 use linerate_testkit::identities::number;
 use serde_json::Value;
 
@@ -148,6 +148,8 @@ fn in_iperf3s_dialect(plan: &TestPlan) {
     assert_eq!(agreed.dialect, Word::Known(Dialect::Iperf3));
     let (test, result) = server.ended(1);
     assert_eq!((test.dialect, result.outcome), (Dialect::Iperf3, Outcome::Done), "{result:?}");
+    // Rows take no place in the queue of a log that has no line for them.
+    assert!(!server.events().iter().any(|event| matches!(event, Event::Test { .. })));
     assert_eq!(test.id.map(|id| id.len()), Some(36), "its cookie");
     let figures = [result.received.map(|r| r.bytes), result.sent.map(|s| s.bytes)];
     assert!(figures.iter().flatten().all(|bytes| *bytes > 0), "{plan:?}: {figures:?}");

@@ -71,8 +71,7 @@ impl Asking {
     }
 
     pub(super) fn hear(&mut self, bytes: u64, now_ns: u64, shared: &mut Shared) -> bool {
-        shared.heard_ns = Some(now_ns);
-        shared.moved = shared.moved.saturating_add(bytes);
+        shared.take(bytes, false, now_ns);
         self.partial += bytes;
         if self.partial < u64::from(self.rr.response) {
             return true;
@@ -84,8 +83,7 @@ impl Asking {
 
     /// An answer, which may be of an earlier request or a copy.
     pub(super) fn hear_datagram(&mut self, bytes: &[u8], now_ns: u64, shared: &mut Shared) -> bool {
-        shared.heard_ns = Some(now_ns);
-        shared.moved = shared.moved.saturating_add(bytes.len() as u64);
+        shared.take(bytes.len() as u64, false, now_ns);
         if number(bytes) == Some(self.number) {
             self.answered(now_ns, shared);
         }

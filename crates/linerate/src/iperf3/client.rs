@@ -8,12 +8,13 @@ use linerate_session::observer::Observer;
 
 use super::screen::Screen;
 use super::{Done, Out, options, words};
+use crate::output;
 
 pub(super) fn run(line: &Line, out: &mut Out) -> Done {
     let mut request =
         request(line).map_err(|text| Some(format!("iperf3: parameter error - {text}")))?;
     request.command = std::iter::once("iperf3".to_owned())
-        .chain(std::env::args().skip(1).skip_while(|word| word == "iperf3"))
+        .chain(output::command().into_iter().skip(1).skip_while(|word| word == "iperf3"))
         .collect();
     let stop = Stop::at_signals().map_err(|e| Some(format!("iperf3: error - {e}")))?;
     let screen = Screen::new(line, &options(line));

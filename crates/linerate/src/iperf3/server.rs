@@ -20,6 +20,7 @@ pub(super) fn run(line: &Line, out: &Arc<Mutex<Out>>) -> Done {
         bind: line.bind,
         port: line.port,
         one_off: line.one_off,
+        rows: true,
         max_rate: BitRate::new(line.server_limit_bps),
         ..server::Options::default()
     };

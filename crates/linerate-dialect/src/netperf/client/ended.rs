@@ -32,7 +32,7 @@ pub struct Ended {
 impl Client {
     /// What is known of a test that ran.
     pub fn ended(self) -> Ended {
-        let Self { terms, ids, mut reports, response, results, .. } = self;
+        let Self { terms, ids, mut reports, response, results, after_ns, .. } = self;
         let send_size = response.and_then(|response| response.send_size);
         let datagrams = match &terms.plan.traffic {
             Traffic::Udp(udp) => {
@@ -46,7 +46,8 @@ impl Client {
             let mut outcome = StreamOutcome { index: id.index, reverse, ..Default::default() };
             match reports.remove(&id.stream) {
                 Some(Report::Send(sent)) => {
-                    outcome.recv = results.as_ref().map(|far| far_receiver(&sent, far, datagrams));
+                    outcome.recv =
+                        results.as_ref().map(|far| far_receiver(&sent, far, datagrams, after_ns));
                     outcome.send = Some(sent);
                 }
                 Some(Report::Recv(mut recv)) => {
@@ -82,9 +83,14 @@ struct Datagrams {
     shorter: bool,
 }
 
-/// What a receiver's totals say. Datagrams without numbers: what is not there is lost, and a copy hides
-/// one that is.
-fn far_receiver(sent: &SendReport, far: &Results, datagrams: Option<Datagrams>) -> RecvReport {
+/// What a receiver's totals say, which came `after_ns` nanoseconds of the test. Datagrams without numbers: what is not
+/// there is lost, and a copy hides one that is.
+fn far_receiver(
+    sent: &SendReport,
+    far: &Results,
+    datagrams: Option<Datagrams>,
+    after_ns: u64,
+) -> RecvReport {
     let mut report = RecvReport {
         receive_buffer: far.receive_buffer.unwrap_or(0).into(),
         ..RecvReport::default()
@@ -101,8 +107,10 @@ fn far_receiver(sent: &SendReport, far: &Results, datagrams: Option<Datagrams>) 
         counts.lost = counts.expected.saturating_sub(counts.datagrams);
         counts.dropped_max = counts.lost;
     }
-    // Data arrives for as long as it is sent: the server's own time begins with its answer.
-    (report.first_ns, report.last_ns) = (Some(0), Some(sent.span_ns));
+    // The server's own time begins with its answer. Datagrams arrive for as long as they are sent; bytes go on arriving
+    // from the send buffer, and the results come when all are there. netperf's elapsed time ends then as well.
+    let last_ns = if datagrams.is_some() { sent.span_ns } else { after_ns.max(sent.span_ns) };
+    (report.first_ns, report.last_ns) = (Some(0), Some(last_ns));
     report
 }
 
@@ -165,15 +173,19 @@ mod tests {
         ] {
             let far = Results { received, receive_calls, ..Results::default() };
             let of = Datagrams { bytes: 100, shorter };
-            let report = far_receiver(&sent(datagrams), &far, Some(of));
+            let report = far_receiver(&sent(datagrams), &far, Some(of), 9);
             let counts = &report.counts;
             assert_eq!((counts.datagrams, counts.lost), (arrived, lost), "{far:?}");
             assert_eq!(counts.expected, counts.datagrams + counts.lost, "{far:?}");
             assert_eq!(report.last_ns, Some(7));
         }
         let far = Results { received: 5, receive_calls: 1, ..Results::default() };
-        let bytes = far_receiver(&sent(0), &far, None).counts;
+        let report = far_receiver(&sent(0), &far, None, 9);
+        let bytes = &report.counts;
         assert_eq!((bytes.bytes, bytes.datagrams, bytes.expected), (5, 0, 0));
+        // What the send buffer held at the end of sending has arrived, too.
+        assert_eq!(report.last_ns, Some(9));
+        assert_eq!(far_receiver(&sent(0), &far, None, 0).last_ns, Some(7));
     }
 
     #[test]

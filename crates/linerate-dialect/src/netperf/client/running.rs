@@ -1,5 +1,6 @@
 //! Between the start and the results: when the data ends, and when the server is given up.
 
+use linerate_model::plan::Traffic;
 use linerate_wire::netperf::PAD_NS;
 
 use super::{Client, HEAD_START_NS, INTERRUPTED_NS, LONGEST_NS, Phase, RUNNING, THREADS_LIMIT_NS};
@@ -14,6 +15,7 @@ impl Client {
             return;
         }
         let start_ns = now_ns.saturating_add(HEAD_START_NS);
+        self.began_ns = start_ns;
         self.actions.push_back(Action::Begin(start_ns));
         let over_ns = self.terms.plan.duration().map(|time| start_ns.saturating_add(time.0));
         let latest = over_ns.unwrap_or(start_ns.saturating_add(LONGEST_NS));
@@ -104,7 +106,11 @@ impl Client {
 
     pub(super) fn look(&mut self, now_ns: u64, seen: &Seen) {
         let Phase::Running { lookout, .. } = &mut self.phase else { return };
-        let moved = seen.moved.saturating_add(self.transactions);
+        // Who asks a server that is gone goes on asking.
+        let moved = match self.terms.plan.traffic {
+            Traffic::Rr(_) => seen.arrived,
+            Traffic::Udp(_) | Traffic::Tcp(_) => seen.moved,
+        };
         if let Some(failure) = lookout.look(now_ns, (&self.terms.plan, seen, moved)) {
             self.fail(now_ns, failure);
         }

@@ -91,7 +91,7 @@ fn traffic(asked: &Parameters, options: &Options) -> Result<Traffic, Refused> {
         }
         if let Some(burst) = asked.burst.filter(|_| !asked.client_sends) {
             let streams = u16::try_from(asked.streams).unwrap_or(u16::MAX);
-            admission::check_burst(burst, asked.length, streams, options)?;
+            admission::check_burst(burst, asked.length, streams, options.max_rate)?;
         }
         limits::NUTTCP_DATAGRAM_BYTES
             .check(asked.length.into())
