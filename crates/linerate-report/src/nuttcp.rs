@@ -90,7 +90,7 @@ pub struct Head {
 pub struct Totals {
     /// What it carried itself.
     pub carried: Carried,
-    /// Calls into the kernel.
+    /// Calls into the kernel, of datagrams one for each.
     pub calls: u64,
     /// What its threads of data took, in percent of one core.
     pub busy_percent: f64,

@@ -281,9 +281,12 @@ fn near(end: &event::End) -> Totals {
         let (bytes, calls) = match &stream.here {
             Side::Send(sent) => {
                 tcp.extend(sent.tcp);
-                (sent.counts.bytes, sent.counts.calls)
+                (sent.counts.bytes, sent.counts.datagrams.max(sent.counts.calls))
             }
-            Side::Recv(received) => (received.counts.bytes, received.counts.calls),
+            Side::Recv(received) => {
+                let counts = &received.counts;
+                (counts.bytes, counts.datagrams.max(counts.calls))
+            }
         };
         all.bytes = all.bytes.saturating_add(bytes);
         near.calls = near.calls.saturating_add(calls);
@@ -361,4 +364,29 @@ fn serve(asked: &Server) -> Result<(), String> {
         },
     );
     served.map_err(|error| format!("{}: {}", error.what, error.why))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_model::sample::{RecvCounts, RecvReport, SendCounts, SendReport};
+
+    use super::*;
+
+    #[test]
+    fn each_datagram_is_a_call_as_in_the_servers_lines() {
+        let calls = |here: Side| {
+            let stream = event::StreamEnd { here, far: None, told: None };
+            near(&event::End { streams: vec![stream.clone(), stream], ..Default::default() }).calls
+        };
+        let counts = SendCounts { datagrams: 1_000, calls: 20, ..SendCounts::default() };
+        let sent = SendReport { counts, ..SendReport::default() };
+        assert_eq!(calls(Side::Send(Box::new(sent))), 2_000);
+        let counts = RecvCounts { datagrams: 900, calls: 30, ..RecvCounts::default() };
+        let received = RecvReport { counts, ..RecvReport::default() };
+        assert_eq!(calls(Side::Recv(Box::new(received))), 1_800);
+        // Over TCP each write is one.
+        let counts = SendCounts { bytes: 1 << 20, calls: 16, ..SendCounts::default() };
+        let sent = SendReport { counts, ..SendReport::default() };
+        assert_eq!(calls(Side::Send(Box::new(sent))), 32);
+    }
 }

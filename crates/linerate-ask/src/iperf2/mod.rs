@@ -49,7 +49,7 @@ pub struct Line {
     pub csv: bool,
     /// `-e`.
     pub enhanced: bool,
-    /// `-f`: one of bkmgBKMG; none lets each figure have its own unit.
+    /// `-f`: one of bkmgABKMG; `A` and none let each figure have its own unit, of bytes or of bits.
     pub format: Option<char>,
     /// Intervals are shown (`-i`).
     pub intervals: bool,
@@ -191,7 +191,7 @@ impl Asked {
             'd' => self.back = Some(Back::Beside),
             'f' => {
                 let letter = text.chars().next().filter(|c| "abkmgABKMG".contains(*c));
-                self.format = Some(letter.ok_or_else(wrong)?).filter(|c| !"aA".contains(*c));
+                self.format = Some(letter.ok_or_else(wrong)?).filter(|c| *c != 'a');
             }
             'e' => self.enhanced = true,
             'y' if text.eq_ignore_ascii_case("c") => self.csv = true,
@@ -370,6 +370,8 @@ mod tests {
         let asked = line("--client=h --rev -n 10m -P2 -e -yC -f k").unwrap();
         assert_eq!(client(&asked).plan.end, End::Bytes(20_000_000));
         assert!(asked.csv && asked.enhanced && asked.format == Some('k') && !asked.intervals);
+        let format = |letter: &str| line(&format!("-c h -f {letter}")).unwrap().format;
+        assert_eq!((format("a"), format("A")), (None, Some('A')));
         assert_eq!((client(&asked).plan.direction, asked.back), (Direction::Reverse, None));
         for (text, back) in
             [("-d", Back::Beside), ("--full-duplex", Back::Beside), ("--tradeoff", Back::After)]

@@ -73,7 +73,7 @@ iperf 2's command line and output, run by linerate. Small letters behind numbers
 
 Either end:
   -p N  port (5001)             -u  UDP instead of TCP     -B ADDRESS  local address   -4, -V  IPv4, IPv6
-  -i SECONDS  intervals         -f b|k|m|g|B|K|M|G  unit   -e, --enhancedreports  more  -y C  CSV
+  -i SECONDS  intervals         -f b|k|m|g|A|B|K|M|G  unit   -e, --enhancedreports  more  -y C  CSV
   -w N[kmKM]  socket buffers    -S N|NAME  type of service (ef, cs1, af11, le, ac_vi, lowdelay)
   -M N  MSS   -N  no delay      -Z NAME  congestion control
 Client:

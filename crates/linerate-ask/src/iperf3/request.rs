@@ -105,7 +105,6 @@ pub fn request(line: &Line) -> Result<Request, String> {
             connect_limit: line.connect_timeout_ms.map(Duration::from_millis),
             patience: receive.max(Duration::from_secs(1)),
             silence: receive,
-            ..Extras::default()
         },
         ..Request::new(Target::Host { name, port: line.port }, plan)
     })

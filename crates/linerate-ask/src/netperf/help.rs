@@ -13,7 +13,7 @@ Global:
   -D SECONDS  interim results             -P 0  no headers        -v 0|1|2  verbosity      -f G|M|K|g|m|k|x|u  unit
   -b N -w TIME  of a stream: so many sends at once, so often (1 ms)
   -I 95|99[,WIDTH]  -i MAX,MIN  -r  repeats until the mean is that certain (-r: without the CPU)
-  -c, -C  CPU here, at the server         -T HERE,THERE  cores    -Y HERE,THERE  type of service    -B TEXT  with -v 0
+  -c, -C  CPU here, at the server         -T HERE,THERE  cores    -Y HERE,THERE  type of service    -B TEXT  with -P 0
   --json  linerate's record of each run in place of columns
 Of the test:
   -m HERE,THERE  bytes of a send call     -M THERE,HERE  bytes of a receive call    -r REQUEST,RESPONSE  bytes

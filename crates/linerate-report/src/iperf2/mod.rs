@@ -22,7 +22,7 @@ pub struct Options {
     pub enhanced: bool,
     /// `-y C`.
     pub csv: bool,
-    /// `-f`: one of bkmgBKMG; none lets each figure have its own unit.
+    /// `-f`: one of bkmgABKMG; `A` and none let each figure have its own unit, of bytes or of bits.
     pub format: Option<char>,
     /// Intervals are shown (`-i`).
     pub intervals: bool,

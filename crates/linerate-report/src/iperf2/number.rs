@@ -24,8 +24,8 @@ pub(super) fn rate(bps: f64, format: Option<char>) -> String {
     let rate = match (format.and_then(power), bytes) {
         (Some(0), false) => format!("{bps:.0} bits"),
         (Some(0), true) => format!("{:.0} Byte", bps / 8.0),
-        (asked @ Some(_), true) => in_units(bps / 8.0, 1_024.0, &BYTES, asked),
-        (asked, _) => in_units(bps, 1e3, &BITS, asked),
+        (asked, true) => in_units(bps / 8.0, 1_024.0, &BYTES, asked),
+        (asked, false) => in_units(bps, 1e3, &BITS, asked),
     };
     format!("{rate}/sec")
 }
@@ -63,6 +63,9 @@ mod tests {
             (rate(5.02e6, Some('k')), bytes(1 << 20, Some('K'))),
             ("5020 Kbits/sec".into(), "1024 KBytes".into())
         );
+        // Bytes, in the unit that fits.
+        assert_eq!(rate(200e6, Some('A')), "23.8 MBytes/sec");
+        assert_eq!(bytes(1 << 20, Some('A')), "1.00 MBytes");
         assert_eq!((buffer(212_992), buffer(16_384)), (" 208 KByte".into(), "16.0 KByte".into()));
     }
 }

@@ -1,7 +1,7 @@
 //! The columns of netperf's tests of old, one form for each kind.
 
 use super::value::method;
-use super::{End, Figures, Kind, Options, Test, Unit, unit};
+use super::{End, Figures, Kind, Options, Test, Unit, unit, unit_of_bytes};
 
 /// What was measured.
 pub(super) fn show(options: &Options, figures: &Figures) -> String {
@@ -21,22 +21,30 @@ pub(super) fn show(options: &Options, figures: &Figures) -> String {
     format!("{head}{line}{more}")
 }
 
-/// The one figure of `-v 0`.
+/// The one figure of `-v 0`: of datagrams what was sent.
 fn brief(options: &Options, figures: &Figures, cpu: bool) -> String {
-    let datagrams = options.test == Test::UdpStream;
-    let end = figures.end(options.cpu_here);
-    let brand = &options.brand;
+    let brand = brand(options);
     if !cpu {
         let rate = figures.throughput(options);
-        return if datagrams { format!("{rate:7.2}\n") } else { format!("{rate:7.2} {brand}\n") };
+        let sent = || unit(options).0.of(figures.a_second(|run| run.here.sent), 0.0, 0);
+        return match options.test {
+            Test::UdpStream => format!("{:7.2}\n", sent()),
+            Test::TcpCrr | Test::TcpCc => format!("{rate:7.2}\n"),
+            _ => format!("{rate:7.2} {brand}\n"),
+        };
     }
     let demand = figures.demand(options, options.cpu_here).unwrap_or(-1.0);
-    let method = method(end);
-    if datagrams {
-        format!("{demand:6.2} {method}\n")
-    } else {
-        format!("{demand:6.3} {method} {brand}\n")
+    let method = method(figures.end(options.cpu_here));
+    match options.test {
+        Test::UdpStream => format!("{demand:6.2} {method}\n"),
+        Test::TcpCrr | Test::TcpCc => format!("{demand:6.3}\n"),
+        _ => format!("{demand:6.3} {method} {brand}\n"),
     }
+}
+
+/// `-B`: without headers it distinguishes one line from another.
+fn brand(options: &Options) -> &str {
+    if options.headers || options.connections { "" } else { &options.brand }
 }
 
 /// A size, or nothing known of it.
@@ -67,7 +75,8 @@ fn stream(options: &Options, figures: &Figures) -> (String, String) {
     );
     let [to, from, message] = stream_sizes(options, figures);
     let (seconds, rate) = (figures.elapsed_s, figures.throughput(options));
-    (head, format!("{to:>6} {from:>6} {message:>6}    {seconds:<6.2}   {rate:7.2}   \n"))
+    let brand = brand(options);
+    (head, format!("{to:>6} {from:>6} {message:>6}    {seconds:<6.2}   {rate:7.2}   {brand}\n"))
 }
 
 fn stream_and_cpu(options: &Options, figures: &Figures) -> (String, String) {
@@ -89,11 +98,12 @@ fn stream_and_cpu(options: &Options, figures: &Figures) -> (String, String) {
     let demand = |here: bool| figures.demand(options, here).unwrap_or(-1.0);
     let line = format!(
         "{to:>6} {from:>6} {message:>6}    {seconds:<6.2}     {rate:7.2}   {:<6.2}   {:<6.2}   \
-         {:<6.3}  {:<6.3} \n",
+         {:<6.3}  {:<6.3} {}\n",
         busy(here),
         busy(there),
         demand(true),
         demand(false),
+        brand(options),
     );
     (head, line)
 }
@@ -172,8 +182,10 @@ fn requests(options: &Options, figures: &Figures) -> (String, String) {
     );
     let ([send, receive], [request, response], far) = request_sizes(options, figures);
     let (seconds, rate) = (figures.elapsed_s, figures.throughput(options));
+    let brand = brand(options);
     let line = format!(
-        "{send:<6} {receive:<6} {request:<6}   {response:<6}  {seconds:<6.2}   {rate:7.2}   \n{far}"
+        "{send:<6} {receive:<6} {request:<6}   {response:<6}  {seconds:<6.2}   {rate:7.2}   \
+         {brand}\n{far}"
     );
     (head, line)
 }
@@ -202,11 +214,12 @@ fn requests_and_cpu(options: &Options, figures: &Figures) -> (String, String) {
     let (gap, end) = if options.connections { ("   ", "") } else { ("  ", " ") };
     let line = format!(
         "{send:<6} {receive:<6} {request:<6}  {response:<6} {seconds:<6.2}  {rate:<6.2}{gap}{:<6.2} \
-         {:<6.2} {:<6.3}  {:<6.3}{end}\n{far}",
+         {:<6.2} {:<6.3}  {:<6.3}{end}{}\n{far}",
         busy(here),
         busy(there),
         demand(true),
         demand(false),
+        brand(options),
     );
     (head, line)
 }
@@ -228,19 +241,20 @@ fn details(options: &Options, figures: &Figures) -> String {
         (Kind::Asks, _) => {
             let rate = figures.a_second(|run| run.transactions);
             let latency = Unit::Latency.of(0.0, rate, options.burst());
-            let megabits = |size: u32| rate * f64::from(size) * 8.0 / 1e6;
+            let (unit, name) = unit_of_bytes(options);
+            let carried = |size: u32| unit.of(rate * f64::from(size), 0.0, 0);
             let (request, response) = options.sizes.unwrap_or((1, 1));
             format!(
                 "Alignment      Offset         RoundTrip  Trans    Throughput\n\
-                 Local  Remote  Local  Remote  Latency    Rate     10^6bits/s\n\
+                 Local  Remote  Local  Remote  Latency    Rate     {name:<8}/s\n\
                  Send   Recv    Send   Recv    usec/Tran  per sec  Outbound   Inbound\n\
                  {:5}  {:5}   {:5}  {:5}   {latency:<6.3}   {rate:<6.3} {:<6.3}    {:<6.3} \n",
                 8,
                 0,
                 0,
                 0,
-                megabits(request),
-                megabits(response),
+                carried(request),
+                carried(response),
             )
         }
         (kind, false) => {

@@ -132,7 +132,7 @@ impl Figures {
         }
         let cpu = self.end(here).cpu?;
         let work = match (unit(options).0, options.udp, options.test.kind()) {
-            (Unit::Transactions | Unit::Latency, _, Kind::Asks) => self.transactions,
+            (Unit::Transactions, _, _) => self.transactions,
             (_, true, Kind::Sends) => self.here.sent / 1_024.0,
             _ => self.carried(options) / 1_024.0,
         };

@@ -177,6 +177,14 @@ fn unit(options: &Options) -> (Unit, &'static str) {
     }
 }
 
+/// The same of what is counted in bytes, whatever transactions are counted in.
+fn unit_of_bytes(options: &Options) -> (Unit, &'static str) {
+    match unit(options) {
+        (Unit::Transactions | Unit::Latency, _) => (Unit::Bits(1e6), "10^6bits"),
+        unit => unit,
+    }
+}
+
 /// One interval while the test runs: how long it was and when it ended, both in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Interim {

@@ -65,6 +65,57 @@ fn columns_are_as_there() {
 }
 
 #[test]
+fn a_mark_ends_a_line_that_no_header_stands_above() {
+    let line = |test, verbosity, headers, cpu_here| {
+        let asked = Options { verbosity, headers, cpu_here, brand: "mark".into(), ..options(test) };
+        let text = report(&asked, &with_cpu());
+        text.lines().map(str::to_owned).find(|line| line.contains(['.', '%'])).unwrap_or_default()
+    };
+    for test in [Test::TcpStream, Test::TcpSendfile, Test::TcpRr, Test::UdpRr] {
+        for (verbosity, cpu) in [(0, false), (0, true), (1, false), (1, true)] {
+            let shown = line(test, verbosity, false, cpu);
+            assert!(shown.ends_with(" mark"), "{test:?} {verbosity} {cpu}: {shown}");
+        }
+        assert!(!line(test, 0, true, false).contains("mark"), "{test:?}");
+    }
+    assert_eq!(line(Test::TcpCrr, 0, false, false), "70751.10");
+    assert_eq!(line(Test::TcpCc, 0, false, true), "27.988");
+    // What was sent, and not the 14,709.19 that arrived.
+    assert_eq!(line(Test::UdpStream, 0, false, false), "16000.00");
+}
+
+#[test]
+fn what_requests_carried_is_in_the_unit_that_was_asked_for() {
+    let shown = |format| {
+        let asked = Options { format, verbosity: 2, ..options(Test::TcpRr) };
+        let asked = Options { sizes: Some((1_024, 2_048)), ..asked };
+        report(&asked, &Figures { transactions: 1e3, ..figures() })
+    };
+    for (format, name, sizes) in [
+        (None, "10^6bits/s", "8.192  16.384"),
+        (Some('k'), "10^3bits/s", "8192.000  16384.000"),
+        (Some('K'), "KBytes  /s", "1000.000  2000.000"),
+    ] {
+        let text = shown(format);
+        assert!(text.contains(&format!("Rate     {name}\n")), "{text}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(words(&text).ends_with(&words(sizes)), "{text}");
+    }
+}
+
+#[test]
+fn service_demand_is_in_the_unit_that_is_named() {
+    let asked = Options { format: Some('u'), cpu_here: true, ..options(Test::TcpRr) };
+    let asked = Options { sizes: Some((512, 512)), ..asked };
+    // 99.01 % of two CPUs for a second over 1,000 KiB in 1,000 transactions.
+    let figures = Figures { transactions: 1e3, ..with_cpu() };
+    let text = report(&asked, &figures);
+    assert!(text.contains("us/KB") && text.contains("1980.200"), "{text}");
+    let named = Options { selection: Some((Style::Keys, "LOCAL_SD,SD_UNITS".into())), ..asked };
+    assert_eq!(report(&named, &figures), "LOCAL_SD=1980.200\nSD_UNITS=usec/KB\n");
+}
+
+#[test]
 fn every_name_is_answered() {
     let mut asked = options(Test::TcpStream);
     asked.selection = Some((Style::Keys, "all".into()));

@@ -1,6 +1,6 @@
 //! The figure behind each name. One that is not known is what netperf prints of an unknown one.
 
-use super::{Asked, End, Figures, Kind, Options, Unit, unit};
+use super::{Asked, End, Figures, Kind, Options, Unit, unit, unit_of_bytes};
 
 /// A count or a size, or -1.
 fn whole<N: ToString>(value: Option<N>) -> String {
@@ -44,8 +44,8 @@ pub(super) fn value(options: &Options, figures: &Figures, name: &str) -> String 
         "REQUEST_SIZE" => whole(options.sizes.map(|sizes| sizes.0)),
         "RESPONSE_SIZE" => whole(options.sizes.map(|sizes| sizes.1)),
         "SD_UNITS" => match unit(options).0 {
-            Unit::Transactions | Unit::Latency => "usec/Tran",
-            Unit::Bytes(_) | Unit::Bits(_) => "usec/KB",
+            Unit::Transactions => "usec/Tran",
+            Unit::Latency | Unit::Bytes(_) | Unit::Bits(_) => "usec/KB",
         }
         .to_owned(),
         "CONFIDENCE_LEVEL" => options.confidence.map_or(0, |wanted| wanted.level).to_string(),
@@ -147,7 +147,8 @@ fn of_end(
     let tos = |tos: Option<u8>| format!("{:#x}", tos.map_or(u32::MAX, u32::from));
     let width_of = if here { figures.reached.here } else { figures.reached.there };
     let throughput = |bytes: fn(&End) -> f64| {
-        hundredths(figures.in_unit_of_bytes(options, |run| bytes(run.end(here))))
+        let bytes = figures.a_second(|run| bytes(run.end(here)));
+        hundredths(unit_of_bytes(options).0.of(bytes, 0.0, 0))
     };
     let size = |size: Option<u32>, used: bool| match (size, used, here) {
         (Some(size), true, _) => size.to_string(),
@@ -194,14 +195,4 @@ fn of_end(
 /// How the CPU was measured: from the kernel's statistics, or not.
 pub(super) fn method(end: &End) -> char {
     if end.cpu.is_some() { 'S' } else { 'U' }
-}
-
-impl Figures {
-    /// Throughput of one end and way; of transactions in megabits.
-    fn in_unit_of_bytes(&self, options: &Options, bytes: impl Fn(&Self) -> f64) -> f64 {
-        match unit(options).0 {
-            Unit::Transactions | Unit::Latency => self.a_second(bytes) * 8.0 / 1e6,
-            unit => unit.of(self.a_second(bytes), 0.0, 0),
-        }
-    }
 }

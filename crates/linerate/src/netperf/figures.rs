@@ -38,9 +38,11 @@ pub(super) fn of(line: &Line, block: u32, start: Option<&Start>, said: &Said<'_>
     };
     let stream = said.stream;
     match (line.way, &stream.send, &stream.recv, &stream.rr) {
-        (Way::Sends, Some(sent), _, _) => {
+        (Way::Sends, Some(sent), received, _) => {
             let counts = &sent.counts;
-            figures.elapsed_s = sent.span_ns as f64 / 1e9;
+            // Until all had arrived: what the server counts holds what was in the send buffer at the end.
+            let arrived_ns = received.as_ref().and_then(|received| received.last_ns);
+            figures.elapsed_s = sent.span_ns.max(arrived_ns.unwrap_or(0)) as f64 / 1e9;
             figures.refused = counts.refused_locally as f64;
             here.sent = counts.bytes as f64;
             here.send_calls = if line.udp { counts.datagrams } else { counts.calls } as f64;

@@ -100,16 +100,25 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
     let mut runs: Vec<Figures> = Vec::new();
     let mut cut = Ok(());
     for _ in 0..most {
-        std::thread::sleep(Duration::from_secs(line.wait_s));
+        wait(line.wait_s, &stop);
         let first = runs.is_empty();
         let face = Face::new(line, &options, &request, &stop, first);
         let (record, measured) = face.run(&request, &stop);
         if line.json {
             face::document(&record).map_err(wrong)?;
         }
-        let (figures, why) = outcome(line, &record, measured)?;
-        runs.push(figures);
-        cut = why;
+        match outcome(line, &record, measured) {
+            Ok((figures, why)) => {
+                runs.push(figures);
+                cut = why;
+            }
+            Err(failed) if runs.is_empty() => return Err(failed),
+            // What was measured before is shown.
+            Err(failed) => {
+                cut = Err(failed);
+                break;
+            }
+        }
         let reached = options.confidence.map(|wanted| (wanted, wanted.reached(&options, &runs)));
         if reached.is_some_and(|(wanted, reached)| wanted.suffices(&reached))
             || record.status != Status::Complete
@@ -126,6 +135,16 @@ fn run_line(line: &Line, words: &[String]) -> Result<(), Failed> {
     }
     write(&report(&options, &mean)).map_err(|e| wrong(e.to_string()))?;
     cut
+}
+
+/// `-s`; a signal ends it.
+fn wait(seconds: u64, stop: &signals::Stop) {
+    for _ in 0..seconds.saturating_mul(10) {
+        if stop.seen() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 fn shown(style: &ask::Style) -> &'static Style {
@@ -336,5 +355,17 @@ fn failed(line: &Line, error: &ErrorRecord) -> Failed {
             Failed(UNBEGUN, format!("{why}\nNetperf could not resolve {host} as a host name\n"))
         }
         _ => Failed(1, format!("netperf: {why}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_the_wait_before_a_test() {
+        let stop = signals::Stop::default();
+        stop.now();
+        wait(u64::MAX, &stop);
     }
 }

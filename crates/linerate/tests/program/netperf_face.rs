@@ -127,7 +127,10 @@ fn every_column_is_that_of_the_real_one() {
             "-t TCP_RR -c -f m",
             "-t UDP_RR -D 0.4 -v 2",
             "-t UDP_RR -P 0 -v 0 -c -C",
+            "-t TCP_RR -P 0 -B mark",
+            "-t TCP_RR -v 2 -f k -- -r 100,200",
             "-t TCP_CRR -v 2",
+            "-t TCP_CRR -v 0 -c",
             "-t TCP_CC -P 0",
         ],
     );
@@ -211,6 +214,35 @@ fn repeats_end_when_the_mean_is_certain_or_with_a_warning() {
     let mine = text(&ours(server.port, keys), keys);
     assert_eq!(value(&mine, "CONFIDENCE_ITERATION"), 3.0);
     assert!(value(&mine, "THROUGHPUT_CONFID") > 0.0, "{mine}");
+}
+
+/// The second run finds nobody: in front of the server stands one who lets a single connection through.
+#[test]
+fn what_was_measured_before_a_run_that_fails_is_shown() {
+    let _alone = alone();
+    let (_server, at) = serve(&[]);
+    let door = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = door.local_addr().expect("its number").port();
+    let through = std::thread::spawn(move || {
+        let (client, _) = door.accept().expect("a client");
+        drop(door);
+        let server = std::net::TcpStream::connect(at).expect("the server");
+        let carry = |mut from: std::net::TcpStream, mut to: std::net::TcpStream| {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(std::net::Shutdown::Write);
+        };
+        let [from, to] = [&client, &server].map(|end| end.try_clone().expect("a copy"));
+        let forth = std::thread::spawn(move || carry(from, to));
+        carry(server, client);
+        let _ = forth.join();
+    });
+    let out = ours(port, "-t TCP_RR -l -20 -P 0 -v 0 -I 99,5 -i 3,3");
+    let (said, err) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(255), "{said}{err}");
+    assert!(err.contains("are you sure there is a netserver"), "{err}");
+    let rate = said.lines().last().and_then(|line| line.trim().parse::<f64>().ok());
+    assert!(said.starts_with("!!! WARNING") && rate.is_some_and(|rate| rate > 0.0), "{said}");
+    through.join().expect("the door");
 }
 
 #[test]

@@ -35,8 +35,6 @@ pub struct Extras {
     pub pacing_timer_us: u32,
     /// `-S`: the whole byte.
     pub tos: Option<u8>,
-    /// `-L`, for the server.
-    pub flow_label: Option<u32>,
     /// The datagram size is what the control connection's segments hold.
     pub size_from_mss: bool,
     /// `-t 0`: the server hears of no end; the plan's time is the longest there is.
@@ -66,7 +64,6 @@ impl Default for Extras {
             fq_rate_bps: 0,
             pacing_timer_us: 1_000,
             tos: None,
-            flow_label: None,
             size_from_mss: false,
             no_time_limit: false,
             connect_limit: None,
@@ -170,7 +167,6 @@ pub(super) fn parameters(plan: &TestPlan, extras: &Extras, asked: &TestPlan) -> 
         fqrate: whole(extras.fq_rate_bps).filter(|n| *n > 0),
         pacing_timer: whole(extras.pacing_timer_us.into()),
         tos: extras.tos.or(plan.dscp.map(|dscp| dscp << 2)).map(i64::from).filter(|n| *n > 0),
-        flowlabel: extras.flow_label.map(i64::from),
         title: extras.title.clone(),
         extra_data: extras.extra_data.clone(),
         get_server_output: extras.get_server_output,
