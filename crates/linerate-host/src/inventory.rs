@@ -8,6 +8,7 @@ use nix::net::if_::InterfaceFlags;
 
 use crate::checkup::{device, system};
 use crate::facts::{driver, facts_at, speed_mbps};
+use crate::link::without_label;
 use crate::netlink::{Netlink, link};
 use crate::roots::Roots;
 
@@ -39,9 +40,7 @@ fn up() -> Vec<String> {
         flags.contains(InterfaceFlags::IFF_UP) && !flags.contains(InterfaceFlags::IFF_LOOPBACK)
     };
     let all = getifaddrs().into_iter().flatten().filter(|interface| up(interface.flags));
-    // An address with a label (ip-address(8)) is of the interface before the colon.
-    let name = |label: String| label.split(':').next().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = all.map(|interface| name(interface.interface_name)).collect();
+    let mut names: Vec<String> = all.map(|interface| without_label(&interface)).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -12,7 +12,7 @@ pub fn trouble(local: IpAddr) -> Option<String> {
     let interfaces = getifaddrs().ok()?;
     let holders = interfaces.filter_map(|interface| {
         let own = address(&interface)?;
-        (own == local).then_some((interface.interface_name, interface.flags))
+        (own == local).then_some((without_label(&interface), interface.flags))
     });
     let holders: Vec<_> = holders.collect();
     let Some((name, flags)) = holders.first() else {
@@ -30,7 +30,12 @@ pub fn trouble(local: IpAddr) -> Option<String> {
 pub fn holder(local: IpAddr) -> Option<String> {
     let local = local.to_canonical();
     let mut interfaces = getifaddrs().ok()?;
-    interfaces.find(|one| address(one) == Some(local)).map(|one| one.interface_name)
+    interfaces.find(|one| address(one) == Some(local)).map(|one| without_label(&one))
+}
+
+/// The interface of an address; a label of the address (ip-address(8)) stands behind a colon, where no name has one.
+pub(crate) fn without_label(interface: &InterfaceAddress) -> String {
+    interface.interface_name.split(':').next().unwrap_or_default().to_owned()
 }
 
 /// Whether an address by which others see this host is one of its own. Nothing for loopback, which says nothing of
@@ -63,6 +68,15 @@ mod tests {
         let others: Vec<IpAddr> = others.filter(|own| !own.is_loopback()).collect();
         // Interfaces come and go meanwhile, not all of them.
         assert!(others.is_empty() || others.iter().any(|own| is_own(*own) == Some(true)));
+    }
+
+    #[test]
+    fn an_address_with_a_label_is_of_the_interface_before_it() {
+        let mut one = getifaddrs().unwrap().next().unwrap();
+        for (label, name) in [("eth0:1", "eth0"), ("eth0", "eth0"), ("eth0:", "eth0")] {
+            one.interface_name = label.to_owned();
+            assert_eq!(without_label(&one), name);
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use linerate_model::record::{
     CpuFigures, DoubtKind, HostFigures, Pair, RunRecord, SenderFigures, Status, TestEnd,
 };
 use linerate_model::sample::{
-    DelayQuantiles, HostCounters, HostSample, RecvCounts, RecvInterval, RecvReport, SendCounts,
-    SendInterval, SendReport, TcpSample, ThreadUse,
+    DelayQuantiles, HostCounters, HostSample, LossRunCounts, RecvCounts, RecvInterval, RecvReport,
+    SendCounts, SendInterval, SendReport, TcpSample, ThreadUse,
 };
 use linerate_model::units::{BitRate, Nanos, Rate};
 use linerate_session::assemble::{
@@ -382,6 +382,31 @@ fn totals_of_tcp_are_no_last_moments() {
     assert_eq!((row.rtt_s, row.rtt_max_s, row.cwnd_max_bytes), (Some(0.180), None, None));
 }
 
+/// One stream kept its rate, the other took twice as long for its half.
+#[test]
+fn the_error_of_a_rate_is_over_the_time_that_the_rate_is_over() {
+    let mut streams = vec![stream(0, 10, 0), stream(1, 10, 1)];
+    for (stream, error_ppb) in streams.iter_mut().zip([0, -500_000_000]) {
+        let send = stream.send.as_mut().unwrap();
+        send.pacing_error_ppb = Some(error_ppb);
+        send.gaps = Some(DelayQuantiles { count: 1, ..DelayQuantiles::default() });
+    }
+    let mut outcome = outcome(udp(2), streams);
+    let error_ppm = |outcome: &Outcome| {
+        let record = record(outcome);
+        let of = |sender: &SenderFigures| sender.pacing.as_ref().unwrap().mean_error_ppm;
+        let each = record.streams.iter().map(|s| of(s.figures.sender.as_ref().unwrap()));
+        assert_eq!(each.collect::<Vec<_>>(), [Some(0.0), Some(-500_000.0)]);
+        of(record.totals.sender.as_ref().unwrap())
+    };
+    assert_eq!(error_ppm(&outcome), Some(-250_000.0));
+    outcome.plan.end = End::Datagrams(4);
+    assert_eq!(error_ppm(&outcome), Some(-500_000.0));
+    // Cut short, they ended together.
+    outcome.complete = false;
+    assert_eq!(error_ppm(&outcome), Some(-250_000.0));
+}
+
 #[test]
 fn bytes_of_tcp_must_agree() {
     let mut outcome = outcome(tcp(1), vec![stream(0, 10, 0)]);
@@ -493,6 +518,19 @@ fn one_way_delay_is_known_with_its_error_or_absent() {
     // A stream that nothing came on leaves nothing to tell.
     outcome.streams[1].recv.as_mut().unwrap().least_transit_ns = None;
     assert_eq!(delay(&outcome), None);
+}
+
+#[test]
+fn runs_of_loss_are_known_by_numbers_alone() {
+    let runs = |habits| {
+        let mut stream = StreamOutcome { reverse: true, ..stream(0, 10, 0) };
+        let one = LossRunCounts { runs: 1, longest: 4, ..LossRunCounts::default() };
+        stream.recv.as_mut().unwrap().loss_runs = Some(one);
+        let plan = TestPlan { direction: Direction::Reverse, ..udp(1) };
+        let record = record(&Outcome { habits, ..outcome(plan, vec![stream]) });
+        record.totals.receiver.unwrap().loss_runs.map(|runs| runs.longest)
+    };
+    assert_eq!((runs(habits::NATIVE), runs(habits::NETPERF)), (Some(4), None));
 }
 
 #[test]

@@ -63,6 +63,15 @@ fn rows_of_a_test_that_runs_are_judged_like_the_whole() {
 }
 
 #[test]
+fn a_last_row_without_an_answer_hides_no_median() {
+    let mut record = records::rr();
+    let last = record.intervals.last_mut().unwrap().figures.rr.as_mut().unwrap();
+    (last.transactions, last.unanswered, last.latency_s) = (0, Some(0), None);
+    let verdict = so_far(&record, &record.intervals, None).unwrap();
+    assert!(verdict.because[0].starts_with("an answer takes 48.2 µs"), "{verdict:?}");
+}
+
+#[test]
 fn rows_of_a_peer_that_lies_add_up_to_no_overflow() {
     let mut record = records::udp_both();
     for row in &mut record.intervals {

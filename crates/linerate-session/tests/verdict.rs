@@ -131,6 +131,20 @@ fn no_rate_is_advised_below_nothing() {
 }
 
 #[test]
+fn a_rate_that_is_advised_is_below_the_measured_one() {
+    for (arrived_bps, rate) in
+        [(960e6, "940M"), (10.72e6, "10.5M"), (10e6, "9.8M"), (1_550.0, "1.51k")]
+    {
+        let mut record = udp();
+        let receiver = record.totals.receiver.as_mut().unwrap();
+        lose(receiver, 1_000, 0);
+        receiver.bits_per_second = arrived_bps;
+        let advice = judge(&record, false).unwrap().advice;
+        assert_eq!(advice[0], format!("--rate {rate}: near what arrived"));
+    }
+}
+
+#[test]
 fn the_receivers_own_drops_are_not_the_paths() {
     assert_eq!(with(|_, _, r| lose(r, 0, 1_500)), Limit::ReceiverBuffer);
     assert_eq!(with(|_, _, r| lose(r, 100, 1_500)), Limit::ReceiverBuffer);
@@ -640,6 +654,22 @@ fn one_datagram_that_a_filter_dropped_does_not_make_a_full_queue_one() {
 }
 
 #[test]
+fn what_had_no_room_was_not_dropped_by_the_filter_beside_it() {
+    let because = |no_room: (&str, u64)| {
+        let mut record = udp();
+        let sender = record.totals.sender.as_mut().unwrap();
+        (sender.refused_locally, sender.attempted) = (Some(5_100), Some(15_100));
+        let errors = [no_room, ("EPERM", 100)].map(|(errno, n)| (errno.to_owned(), n));
+        sender.local_send_errors = errors.into();
+        judge(&record, false).unwrap().because.join("; ")
+    };
+    let beside = because(("ENOBUFS", 5_000));
+    assert!(beside.contains("(5000 ENOBUFS, 100 EPERM; EPERM: a packet filter"), "{beside}");
+    let untold = because(("unknown", 5_000));
+    assert!(untold.contains("(5000 unknown, 100 EPERM: a packet filter"), "{untold}");
+}
+
+#[test]
 fn drops_of_the_own_interface_are_not_the_paths() {
     let drops = |device: u64, errno: &str, dropped: u64| {
         with(|_, s, r| {
@@ -750,6 +780,20 @@ fn a_window_that_stands_in_a_queue_is_not_the_limit() {
     assert_eq!(asked(1.0, 60.0, 1_448, 1 << 20), Limit::TcpWindow);
     assert_eq!(asked(1.0, 2.0, 524_288, 1 << 20), Limit::TcpWindow);
     assert_eq!(asked(1.0, 2.0, 1_448, 1 << 18), Limit::TcpWindow);
+}
+
+#[test]
+fn a_congestion_window_that_nobody_reported_is_not_said_to_be_0() {
+    let because = |cwnd_bytes: Option<u64>| {
+        let mut record = udp();
+        (record.asked.protocol, record.asked.rate_bps) = (TrafficKind::Tcp.into(), None);
+        let tcp = TcpFigures { retransmits: Some(4), cwnd_bytes, ..TcpFigures::default() };
+        record.totals.sender.as_mut().unwrap().tcp = Some(tcp);
+        judge(&record, false).unwrap().because.join("; ")
+    };
+    let known = because(Some(9_000));
+    assert!(known.contains("the congestion window was 9000 bytes in the mean"), "{known}");
+    assert!(because(None).starts_with("4 segments were retransmitted; "), "{}", because(None));
 }
 
 #[test]
@@ -916,6 +960,35 @@ fn a_closed_loop_that_waited_for_what_was_lost_is_not_limited_by_round_trips() {
     assert_eq!(judged(1_000, 9, 4, &[]).limit, Limit::RoundTrip);
     // The path did not lose what this host had no room for.
     assert_eq!(judged(1_000, 9, 1, &[("ENOBUFS".to_owned(), 9)]).limit, Limit::Unknown);
+}
+
+#[test]
+fn what_was_never_answered_has_no_round_trip() {
+    let judged = |unanswered: Option<u64>| {
+        let mut record = udp();
+        record.asked.protocol = TrafficKind::Rr.into();
+        record.asked.transport = Some(Transport::Udp.into());
+        record.asked.outstanding = Some(1);
+        let dropped = Some(0);
+        let host = HostFigures { udp_receive_buffer_errors: dropped, ..HostFigures::default() };
+        record.totals = Figures {
+            rr: Some(RrFigures {
+                unanswered,
+                seconds: 10.0,
+                host: Some(host.clone()),
+                server_host: Some(host),
+                ..RrFigures::default()
+            }),
+            ..Figures::default()
+        };
+        judge(&record, false).unwrap()
+    };
+    let verdict = judged(Some(10));
+    assert_eq!(verdict.limit, Limit::Path);
+    assert!(verdict.because[0].starts_with("10 requests were never answered"), "{verdict:?}");
+    let verdict = judged(None);
+    assert_eq!(verdict.limit, Limit::RoundTrip);
+    assert!(verdict.because[0].starts_with("no answer was timed, with 1 in flight"), "{verdict:?}");
 }
 
 #[test]

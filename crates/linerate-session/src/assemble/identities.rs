@@ -79,11 +79,7 @@ pub(super) fn broken_identity(
         let (sender, receiver) =
             if stream.reverse { (Whose::Peer, Whose::Own) } else { (Whose::Own, Whose::Peer) };
         let way = if stream.reverse { Way::Reverse } else { Way::Forward };
-        let name = format!(
-            "{} stream {}",
-            if stream.reverse { "reverse" } else { "forward" },
-            stream.index
-        );
+        let name = format!("{} stream {}", way.name(), stream.index);
         let recv = stream.recv.as_ref().filter(|_| !outcome.receiver_is_brief(way));
         let send = stream.send.as_ref().filter(|_| !outcome.sender_is_brief(way));
         recv.and_then(|recv| received(&name, receiver, recv))

@@ -178,11 +178,7 @@ fn stream_record(outcome: &Outcome, stream: &StreamOutcome) -> StreamRecord {
     if let Some(receiver) = &mut figures.receiver {
         receiver.host = None;
     }
-    StreamRecord {
-        stream: stream.index,
-        direction: if stream.reverse { Way::Reverse } else { Way::Forward }.into(),
-        figures,
-    }
+    StreamRecord { stream: stream.index, direction: way.into(), figures }
 }
 
 /// What ran, where the plan left it open.

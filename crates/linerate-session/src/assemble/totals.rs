@@ -75,7 +75,7 @@ pub(super) fn full_sender(
         figures.late_wakeups = None;
         figures.given_up = None;
     }
-    figures.pacing = pacing(&reports);
+    figures.pacing = pacing(&reports, outcome.complete && outcome.plan.duration().is_none());
     let tcp = reports.iter().filter_map(|r| r.tcp).reduce(add_tcp);
     let congestion = reports.iter().find_map(|r| r.congestion.as_deref());
     figures.tcp = tcp.map(|tcp| {
@@ -85,15 +85,21 @@ pub(super) fn full_sender(
     Some(figures)
 }
 
-/// Of several streams: the mean error, and the largest of each quantile.
-pub(super) fn pacing(reports: &[&SendReport]) -> Option<PacingFigures> {
+/// Of several streams: the mean error, and the largest of each quantile. Where each has sent its count they ended one by
+/// one, and their rate is over the time of the slowest: so is the error.
+pub(super) fn pacing(reports: &[&SendReport], by_count: bool) -> Option<PacingFigures> {
     let gaps = reports.iter().filter_map(|r| r.gaps).reduce(larger)?;
-    let errors: Vec<i64> = reports.iter().filter_map(|r| r.pacing_error_ppb).collect();
-    let mean = (!errors.is_empty())
-        .then(|| errors.iter().map(|e| *e as f64).sum::<f64>() / errors.len() as f64 / 1e3);
+    let errors: Vec<f64> =
+        reports.iter().filter_map(|r| r.pacing_error_ppb).map(|ppb| ppb as f64 / 1e3).collect();
+    let mean = || errors.iter().sum::<f64>() / errors.len() as f64;
+    let error = if by_count {
+        errors.iter().copied().reduce(f64::min)
+    } else {
+        (!errors.is_empty()).then(mean)
+    };
     let lateness = reports.iter().filter_map(|r| r.lateness).reduce(larger);
     Some(PacingFigures {
-        mean_error_ppm: mean,
+        mean_error_ppm: error,
         gap_p50_ns: gaps.p50_ns,
         gap_p99_ns: gaps.p99_ns,
         gap_max_ns: gaps.max_ns,
@@ -140,7 +146,8 @@ pub(super) fn full_receiver(
     let read = reports.iter().filter_map(|r| r.last_read_ns).max();
     figures.read_seconds =
         first.zip(read).filter(|_| outcome.is_udp()).map(|(a, b)| seconds(b.saturating_sub(a)));
-    figures.loss_runs = loss_runs(&reports, counts.lost);
+    // Without numbers nobody knows which were lost.
+    figures.loss_runs = loss_runs(&reports, counts.lost).filter(|_| outcome.habits.numbered);
     Some(figures)
 }
 

@@ -256,4 +256,32 @@ mod tests {
         assert_eq!(flow(1, [500, 32], 3).end(2_002 * MS, None), 3_000 * MS);
         assert_eq!(flow(1, [500, 32], 2).end(1_502 * MS, Some(1_500 * MS)), 1_500 * MS);
     }
+
+    #[test]
+    fn what_is_slowed_down_from_as_fast_as_it_goes_ends_in_time() {
+        let quota = Quota { until_ns: Some(6_000 * MS), full: None, tail: [0; 2] };
+        let mut flow = Outgoing::new(quota, Sender::new(10_000 * MS, None), None);
+        for now_ns in 0..1_000 {
+            let Next::Call(call) = flow.next(now_ns * MS, 64, 1_000) else { panic!("{now_ns}") };
+            flow.on_sent(&call, 64, now_ns * MS);
+            flow.took(64, now_ns * MS);
+        }
+        // A datagram each ten seconds, of which none is due any more.
+        flow.turn(800, 1, 1_000 * MS, || Pacer::new(800, 8_000, 0, 1, 1, 0));
+        let mut now_ns = 1_000 * MS;
+        let mut sent = 0;
+        loop {
+            match flow.next(now_ns, 1, 1_000) {
+                Next::Call(call) => {
+                    flow.on_sent(&call, 1, now_ns);
+                    flow.took(1, now_ns);
+                    sent += 1;
+                }
+                Next::Wait(at_ns) => now_ns = at_ns,
+                Next::Over => break,
+            }
+        }
+        assert_eq!(now_ns, 6_000 * MS);
+        assert!(sent <= 1, "{sent}");
+    }
 }

@@ -29,9 +29,11 @@ pub(super) fn failed(errors: &LocalSendErrors) -> u64 {
     failed.fold(0, |sum: u64, (_, datagrams)| sum.saturating_add(datagrams))
 }
 
-/// "2511 EPERM: a packet filter of the host itself dropped them".
+/// "2511 EPERM: a packet filter of the host itself dropped them". Beside others it is said whose cause that is.
 pub(crate) fn in_words(errors: &LocalSendErrors, errno: Errno) -> String {
-    format!("{errors}: {}", errno.cause())
+    let is_alone = errors.each().all(|(other, _)| other == errno || other == Errno::Untold);
+    let whose = if is_alone { String::new() } else { format!("; {}", errno.name()) };
+    format!("{errors}{whose}: {}", errno.cause())
 }
 
 impl Case<'_> {

@@ -105,14 +105,17 @@ fn both(mut forward: Option<Verdict>, mut reverse: Option<Verdict>) -> Option<Ve
     Some(verdict)
 }
 
-/// A rate for `--rate` a little below one that was measured, as it is typed: `940M`, `9.8M`, `290k`.
+/// A rate for `--rate` a little below one that was measured, as it is typed: `940M`, `9.8M`, `290k`. Rounded down to three
+/// digits, so that it is not above.
 fn rate_below(bits_per_second: f64) -> String {
     let rate = (bits_per_second * 0.98).max(1_000.0);
-    match rate {
-        r if r >= 10e6 => format!("{:.0}M", r / 1e6),
-        r if r >= 1e6 => format!("{:.1}M", r / 1e6),
-        r => format!("{:.0}k", r / 1e3),
-    }
+    let (scaled, unit) = if rate >= 1e6 { (rate / 1e6, 'M') } else { (rate / 1e3, 'k') };
+    let parts = match scaled {
+        s if s >= 100.0 => 1.0,
+        s if s >= 10.0 => 10.0,
+        _ => 100.0,
+    };
+    format!("{}{unit}", (scaled * parts).floor() / parts)
 }
 
 impl<'a> Case<'a> {

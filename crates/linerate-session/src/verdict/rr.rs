@@ -65,14 +65,13 @@ impl Case<'_> {
         if let Some(verdict) = self.rr_lost(rr, &shown) {
             return verdict;
         }
-        let p50 = rr.latency_s.as_ref().map_or(0.0, |l| l.p50);
+        let answer = match rr.latency_s.as_ref().map(|l| l.p50) {
+            Some(s) if s < 1e-3 => format!("an answer takes {:.1} µs in the median", s * 1e6),
+            Some(s) => format!("an answer takes {:.1} ms in the median", s * 1e3),
+            None => "no answer was timed".to_owned(),
+        };
         let because = vec![format!(
-            "an answer takes {} in the median, with {}{} in flight; {shown}",
-            if p50 < 1e-3 {
-                format!("{:.1} µs", p50 * 1e6)
-            } else {
-                format!("{:.1} ms", p50 * 1e3)
-            },
+            "{answer}, with {}{} in flight; {shown}",
             if self.record.asked.rate_tps.is_some() { "up to " } else { "" },
             self.in_flight()
         )];
@@ -92,7 +91,10 @@ impl Case<'_> {
         if let Some(asked) = self.record.asked.rate_tps {
             return lost * 2.0 >= asked as f64 * rr.seconds - rr.transactions as f64;
         }
-        let Some(mean) = rr.latency_s.as_ref().and_then(|l| l.mean) else { return false };
+        // Where nothing was answered, nothing else held a place.
+        let none = (rr.transactions == 0).then_some(0.0);
+        let mean = rr.latency_s.as_ref().and_then(|l| l.mean).or(none);
+        let Some(mean) = mean else { return false };
         let places_s = self.in_flight() as f64 * rr.seconds;
         // What was lost at the very end held its place after it.
         let stood_s = (lost * HELD_S).min(places_s - mean * rr.transactions as f64);

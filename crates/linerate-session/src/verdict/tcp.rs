@@ -195,10 +195,10 @@ impl Case<'_> {
         // What stands in a queue already goes no faster for being sent by more.
         let more = self.more_streams().filter(|_| !queue);
         let (limit, because, look) = if retransmits > 0 {
-            let because = format!(
-                "{retransmits} segments were retransmitted, the congestion window was {} bytes in the mean; {arrived}",
-                tcp.cwnd_bytes.unwrap_or(0)
-            );
+            let window = tcp.cwnd_bytes.map_or(String::new(), |bytes| {
+                format!(", the congestion window was {bytes} bytes in the mean")
+            });
+            let because = format!("{retransmits} segments were retransmitted{window}; {arrived}");
             let look = format!("udp --rate {}: shows the loss itself", rate_below(rate));
             (Limit::TcpCongestion, because, look)
         } else if carried {
