@@ -106,6 +106,14 @@ pub(crate) fn bytes_words(bytes: u64) -> String {
     }
 }
 
+/// A round trip for people; within a rack it is some 10 µs.
+pub(crate) fn time_words(seconds: f64) -> String {
+    if seconds < 1e-3 {
+        return format!("{:.0} µs", seconds * 1e6);
+    }
+    format!("{:.1} ms", seconds * 1e3)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +125,7 @@ mod tests {
         assert_eq!(rate_words(2_500), "2.5 kbit/s");
         assert_eq!(rate_words(7), "7 bit/s");
         assert_eq!(bytes_words(212_992), "208 KiB");
+        assert_eq!((time_words(40e-6), time_words(0.02)), ("40 µs".into(), "20.0 ms".into()));
         let host = HostDetails::default();
         let goal = Goal { rate_bps: Some(10_000_000_000), rtt_s: Some(0.02) };
         let case = Case { end: TestEnd::Client, host: &host, other: None, goal };

@@ -261,6 +261,11 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
             Fact::Known(vec![QdiscDetails { rate_bps: Some(100_000_000), ..discipline("tbf") }]);
     }),
     ("qdisc.shaper", 0, 0, Warning, |h| h.device.qdiscs = Fact::Known(vec![discipline("htb")])),
+    // The rate of the one is known and enough, that of the other is not read.
+    ("qdisc.shaper", 1, 0, Warning, |h| {
+        let wide = QdiscDetails { rate_bps: Some(5_000_000_000), ..discipline("tbf") };
+        h.device.qdiscs = Fact::Known(vec![discipline("htb"), wide]);
+    }),
     ("qdisc.emulator", 0, 0, Problem, |h| h.device.qdiscs = Fact::Known(vec![discipline("netem")])),
     ("qdisc.short", 0, 0, Warning, |h| {
         h.device.qdiscs =
@@ -441,6 +446,10 @@ const HEALTHY: &[(&str, u64, u64, Change)] = &[
     ("a router", 0, 0, |h| set(h, "net.ipv4.ip_forward", "1")),
     ("irqbalance", 10, 0, |h| h.system.irqbalance = Fact::Known(true)),
     ("a card that missed packets once", 0, 0, |h| h.device.rx_missed = Fact::Known(9)),
+    ("a table of connections that is small and empty", 0, 0, |h| {
+        h.firewall.tracks = Fact::Known(true);
+        h.firewall.most_entries = Fact::Known(9);
+    }),
     ("a clock kept by nobody", 0, 0, |h| h.system.clock_keepers = Fact::Known(vec![])),
     ("loopback", 25, 0, |h| {
         h.route = Fact::Known(RouteDetails { local: true, ..RouteDetails::default() });
@@ -484,9 +493,14 @@ fn packets_that_the_other_host_does_not_take_are_a_problem_on_one_link() {
     // The far host's route is not known: that of this one says that they share a link.
     let told = HostDetails::of_record(here.host.clone());
     assert_eq!(finding(&told, &far, TestEnd::Server).map(|f| f.severity), Some(Warning));
-    here.route =
-        Fact::Known(RouteDetails { gateway: "192.0.2.1".parse().ok(), ..RouteDetails::default() });
+    let gateway = "192.0.2.1".parse().ok();
+    here.route = Fact::Known(RouteDetails { gateway, ..RouteDetails::default() });
     assert_eq!(finding(&here, &far, TestEnd::Client).map(|f| f.severity), Some(Note));
+    // The route holds packets to what the other takes, whatever the interface could.
+    for (mtu_bytes, is_found) in [(Some(1_500), false), (Some(8_000), true)] {
+        here.route = Fact::Known(RouteDetails { mtu_bytes, ..RouteDetails::default() });
+        assert_eq!(finding(&here, &far, TestEnd::Client).is_some(), is_found, "{mtu_bytes:?}");
+    }
 }
 
 #[test]

@@ -146,7 +146,8 @@ const FUNCTION: &[Of<FunctionShare>] = &[
     words("layer", 22, 2, |one| Cell::toned(Some(one.layer.words().to_owned()), Tone::Dim)),
 ];
 
-fn percent(share: f64) -> String {
+/// A share of samples.
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
@@ -201,7 +202,8 @@ pub(crate) fn sampled(host: &HostProfile) -> String {
     let samples = number::integer(host.samples);
     let idle = host.idle_samples.filter(|_| host.scope == Scope::Cores && host.samples > 0);
     let idle = idle.map_or(String::new(), |idle| {
-        format!(", {:.0} % of them idle", idle as f64 / host.samples as f64 * 100.0)
+        // Of many cores one that is busy is less than a hundredth.
+        format!(", {} of them idle", number::loss(idle as f64 / host.samples as f64))
     });
     let pace = match (host.frequency_hz, host.period_cycles) {
         (Some(hz), _) => format!(" at {hz} Hz"),
@@ -417,6 +419,9 @@ pub(crate) mod tests {
     fn how_often_it_was_sampled_is_told_in_what_drove_it() {
         let clock = host(1_900);
         assert!(sampled(&clock).contains("by cpu-clock at 499 Hz: "), "{}", sampled(&clock));
+        let quiet = HostProfile { samples: 5_000, idle_samples: Some(4_990), ..clock.clone() };
+        let quiet = sampled(&quiet);
+        assert!(quiet.ends_with("000 samples, 99.80 % of them idle"), "{quiet}");
         let cycles = HostProfile {
             event: "cycles".into(),
             frequency_hz: None,

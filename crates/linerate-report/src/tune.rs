@@ -173,8 +173,12 @@ fn end(out: &mut String, document: &TuneDocument, layout: Layout) {
             }
         }
     }
+    let back = if document.left.is_empty() { "; it was put back" } else { "" };
     for setting in &document.best_settings {
-        say("set", &format!("{setting} (this host; it was put back)"));
+        say("set", &format!("{setting} (this host{back})"));
+    }
+    for left in &document.left {
+        say("host", &format!("not put back: {left}"));
     }
     let mut command = |label: &str, words: &str| {
         // On a line, so that it can be copied.
@@ -186,5 +190,35 @@ fn end(out: &mut String, document: &TuneDocument, layout: Layout) {
     }
     if let Some(profile) = &document.profile {
         command("profile", profile);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::text::PLAIN;
+
+    #[test]
+    fn a_setting_that_could_not_be_put_back_is_told() {
+        let document = json!({
+            "format": 1, "kind": "tune", "id": "t", "started": "2026-11-22T10:00:00Z",
+            "linerate": { "version": "0.1.0" }, "protocol": "tcp",
+            "objective": {
+                "name": "rate", "metric": "received_bps", "unit": "bit/s", "better": "higher",
+            },
+            "width_percent": 2.0, "seed": 7, "factors": [], "pairs": 8, "recommended": true,
+            "reason": "settled", "because": ["offload.gro off: 9 % more"],
+            "best_settings": [{ "name": "offload.gro", "value": false }],
+            "trials": [], "seconds": 61.0, "doubts": [], "status": "complete",
+        });
+        let mut document: TuneDocument = serde_json::from_value(document).unwrap();
+        let shown = text(&document, PLAIN);
+        assert!(shown.contains("offload.gro = off (this host; it was put back)\n"), "{shown}");
+        document.left = vec!["offload.gro: it stays off".to_owned()];
+        let shown = text(&document, PLAIN);
+        assert!(shown.contains("host     not put back: offload.gro: it stays off\n"), "{shown}");
+        assert!(shown.contains("offload.gro = off (this host)\n"), "{shown}");
     }
 }

@@ -33,7 +33,8 @@ const LAYERS: Rules<Layer> = &[
         Layer::Lock,
         "_raw_spin_lock* _raw_spin_trylock* native_queued_spin_lock* queued_spin_lock* __pv_queued_spin_lock* \
          _raw_read_lock* _raw_write_lock* queued_read_lock* queued_write_lock* mutex_lock* __mutex_lock* \
-         mutex_spin* osq_lock rwsem_* down_* lock_sock* __lock_sock* bit_spin_lock",
+         mutex_spin* osq_lock rwsem_* down_* lock_sock* __lock_sock* bit_spin_lock rt_mutex* __rt_mutex* \
+         rt_spin_* rt_read_* rt_write_* rtlock_* rwbase_*",
     ),
     (
         Layer::Offload,
@@ -253,6 +254,12 @@ mod tests {
         (
             "receive-0;do_syscall_64_[k];__x64_sys_recvmmsg_[k];__sys_recvmmsg_[k];do_recvmmsg_[k];udp_recvmsg_[k];\
           __skb_recv_udp_[k];_raw_spin_lock_bh_[k];native_queued_spin_lock_slowpath_[k]",
+            Layer::Lock,
+            CallPath::Receive,
+        ),
+        // With PREEMPT_RT a spinlock is one that sleeps, and no route.
+        (
+            "receive-0;do_syscall_64_[k];__sys_recvmmsg_[k];udp_recvmsg_[k];rt_spin_lock_[k]",
             Layer::Lock,
             CallPath::Receive,
         ),

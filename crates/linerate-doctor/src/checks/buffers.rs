@@ -3,7 +3,7 @@
 use linerate_model::doctor::Severity::{self, Problem, Warning};
 
 use crate::Check;
-use crate::case::{Case, bytes_words};
+use crate::case::{Case, bytes_words, time_words};
 use crate::draft::{Draft, found};
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -138,9 +138,9 @@ fn tcp(case: &Case<'_>, name: &str) -> Result<Option<Draft>, String> {
     let severity = if now < LITTLE_TCP { Problem } else { short_of(now, need) };
     let why = if window > now {
         format!(
-            "{} over a round trip of {:.1} ms have {} on their way, and the buffer needs twice that",
+            "{} over a round trip of {} have {} on their way, and the buffer needs twice that",
             case.goal_words(),
-            case.goal.rtt_s.unwrap_or(0.0) * 1e3,
+            time_words(case.goal.rtt_s.unwrap_or(0.0)),
             bytes_words(window / 2)
         )
     } else {

@@ -42,7 +42,7 @@ fn conntrack_full(case: &Case<'_>) -> Result<Option<Draft>, String> {
         return Ok(None);
     }
     let (entries, most) = (*firewall.entries.get()?, *firewall.most_entries.get()?);
-    if most == 0 || entries < most / 10 * 9 {
+    if most == 0 || entries.saturating_mul(10) < most.saturating_mul(9) {
         return Ok(None);
     }
     let then = most.saturating_mul(4).to_string();

@@ -80,8 +80,9 @@ fn mtu_mismatch(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let own = nic.mtu.ok_or("the MTU is not known")?;
     let far = other.host.nic.as_ref().and_then(|nic| nic.mtu);
     let far = far.ok_or("the MTU of the other host is not known")?;
-    // Said once, of the host whose packets are too large.
-    if own <= far {
+    // Said once, of the host whose packets are too large; a route may hold them smaller than the interface does.
+    let route_mtu = case.host.route.known().and_then(|route| route.mtu_bytes);
+    if own.min(route_mtu.unwrap_or(own)) <= far {
         return Ok(None);
     }
     let name = &nic.name;

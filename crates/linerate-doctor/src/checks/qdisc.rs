@@ -1,5 +1,7 @@
 //! What queues on the way out.
 
+use std::cmp::Reverse;
+
 use linerate_model::doctor::QdiscDetails;
 use linerate_model::doctor::Severity::{Note, Problem, Warning};
 use linerate_model::setting::SettingValue;
@@ -17,7 +19,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { id: "qdisc.drops", judge: drops },
 ];
 
-/// The kernel's own queue has 1,000; a train of segmentation offload alone is up to 44 packets.
+/// The kernel's own queue has 1,000. One sendmmsg(2) of linerate's alone brings up to 64; a train of segmentation offload is one.
 const FEW_PACKETS: u32 = 100;
 /// Disciplines that hold a rate, by classes or a bucket of their own.
 const SHAPERS: &[&str] = &["tbf", "htb", "hfsc", "cbs", "etf", "taprio"];
@@ -115,20 +117,20 @@ fn per_queue(name: &str) -> String {
 
 fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let holds = |q: &&QdiscDetails| q.rate_bps.is_some() || SHAPERS.contains(&q.kind.as_str());
-    let Some(shaper) =
-        qdiscs(case)?.iter().filter(holds).min_by_key(|q| q.rate_bps.unwrap_or(u64::MAX))
-    else {
-        return Ok(None);
-    };
-    let severity = match (shaper.rate_bps, case.goal.rate_bps) {
+    let severity = |q: &QdiscDetails| match (q.rate_bps, case.goal.rate_bps) {
         (Some(rate), Some(goal)) if rate < goal => Problem,
         (Some(_), Some(_)) => Note,
         _ => Warning,
     };
+    // The gravest of them, and of those as grave the slowest that is known.
+    let gravest = |q: &&QdiscDetails| (Reverse(severity(q)), q.rate_bps.unwrap_or(u64::MAX));
+    let Some(shaper) = qdiscs(case)?.iter().filter(holds).min_by_key(gravest) else {
+        return Ok(None);
+    };
     let (name, kind) = (case.host.interface(), &shaper.kind);
     let at = shaper.rate_bps.map_or("a rate".to_owned(), rate_words);
     let draft = found(
-        severity,
+        severity(shaper),
         format!("{kind} holds {name} to {at}"),
         "nothing that this host sends there is faster; what does not fit waits, then is dropped",
     );
@@ -160,7 +162,7 @@ fn short(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let draft = found(
         Warning,
         format!("the queue of {name} ({}) has room for {packets} packets", root.kind),
-        "a train of segmentation offload alone is up to 44; what does not fit is dropped before it leaves",
+        "one system call may bring 64 datagrams, and each sender its own; what does not fit is dropped before it leaves",
     );
     let draft = match root.kind.as_str() {
         "pfifo_fast" => draft.run(

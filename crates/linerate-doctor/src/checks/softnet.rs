@@ -73,7 +73,7 @@ fn squeezed(case: &Case<'_>) -> Result<Option<Draft>, String> {
     Ok((squeezed > 0).then(|| {
         let draft = found(
             Note,
-            format!("softirqs ran out of budget {squeezed} times in {} ms", watched.for_ms),
+            format!("softirqs ran out of budget or time {squeezed} times in {} ms", watched.for_ms),
             "what was left waited for another turn; it is no loss by itself",
         );
         let draft = match now {

@@ -157,6 +157,7 @@ fn provable(id: &str) -> Result<(), ErrorRecord> {
 fn of_receiving(id: &str) -> bool {
     let families = [
         "buffers.tcp-rmem",
+        UDP_MEMORY,
         "tcp.autotuning",
         "offload.gro",
         "offload.rx",
@@ -172,8 +173,11 @@ fn of_receiving(id: &str) -> bool {
 
 /// What the change is of shows in datagrams, and not in a byte stream.
 fn of_datagrams(id: &str) -> bool {
-    id.starts_with("offload.udp")
+    id.starts_with("offload.udp") || id == UDP_MEMORY
 }
+
+/// The kernel drops received datagrams beyond it (`__udp_enqueue_schedule_skb` of net/ipv4/udp.c).
+const UDP_MEMORY: &str = "buffers.udp-memory";
 
 #[derive(Default)]
 struct Runs {
@@ -412,6 +416,18 @@ mod tests {
         let setting = Setting::new("offload.tso", SettingValue::Switch(true)).unwrap();
         let runs = Runs { without: without.to_vec(), with: with.to_vec(), doubts: Vec::new() };
         judged("offload.tso", setting, runs).words
+    }
+
+    #[test]
+    fn a_change_is_tried_by_traffic_that_it_is_of() {
+        for (id, receives, is_of_datagrams) in [
+            ("offload.udp-segmentation", false, true),
+            ("buffers.udp-memory", true, true),
+            ("buffers.tcp-rmem", true, false),
+            ("buffers.tcp-wmem", false, false),
+        ] {
+            assert_eq!((of_receiving(id), of_datagrams(id)), (receives, is_of_datagrams), "{id}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ const STREAMS: [u16; 5] = [1, 2, 4, 8, 16];
 const FRAMES: [u32; 2] = [8_972, 1_472];
 /// Cores of one level; streams go round them.
 const MOST_CORES: usize = 128;
+/// Cores of a far host that are looked at: no kernel has more (`NR_CPUS`), whatever its server says.
+const MOST_FAR: u32 = 8_192;
 
 /// A factor with its levels.
 #[derive(Debug, Clone)]
@@ -172,7 +174,7 @@ impl Ground<'_> {
                 let far = self.look.server.as_ref().and_then(|host| host.cores);
                 let cores = [self.look.client.cores, far].into_iter().flatten().min().unwrap_or(4);
                 // More streams than cores help where a core waits: twice as many are tried.
-                let fits = |n: &u16| u32::from(*n) <= (2 * cores).max(4);
+                let fits = |n: &u16| u32::from(*n) <= cores.saturating_mul(2).max(4);
                 STREAMS.into_iter().filter(fits).map(Level::Streams).collect()
             }
             FactorName::Congestion => self.congestion(),
@@ -209,9 +211,8 @@ impl Ground<'_> {
         let largest = self
             .fits()
             .map_or(u32::from(base.bytes()), |l| l.min(u32::from(DatagramSize::MAX.bytes())));
-        let base = u32::from(base.bytes());
         let mut sizes: Vec<u32> = FRAMES.into_iter().filter(|size| *size <= largest).collect();
-        sizes.extend([largest, base / 2, base / 4]);
+        sizes.extend([largest, largest / 2, largest / 4]);
         sizes.sort_unstable();
         sizes.dedup();
         sizes.into_iter().filter_map(DatagramSize::new).map(Level::Size).collect()
@@ -233,7 +234,7 @@ impl Ground<'_> {
         if self.this_machine {
             return classes(&topology(), &irq_cores(server));
         }
-        let cores = (0..server.cores.unwrap_or(0)).map(|core| Core {
+        let cores = (0..server.cores.unwrap_or(0).min(MOST_FAR)).map(|core| Core {
             core,
             siblings: vec![core],
             ..Core::default()
@@ -323,6 +324,9 @@ fn classes(cores: &[Core], irq: &[u32]) -> Vec<(Vec<u16>, String)> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_ask::Measure;
+    use linerate_testkit::records;
+
     use super::*;
 
     fn core(core: u32, siblings: &[u32], node: u32) -> Core {
@@ -354,6 +358,23 @@ mod tests {
         assert_eq!(classes(&[], &[0]), []);
         let untold = [0, 1].map(|core| Core { core, siblings: vec![core], ..Core::default() });
         assert_eq!(classes(&untold, &[1]), [named(&[1], "interrupts"), named(&[0], "others")]);
+    }
+
+    #[test]
+    fn levels_are_of_the_path_whatever_was_asked_and_the_far_host_says() {
+        let words = ["linerate", "tune", "udp", "--local", "--size", "64"].map(str::to_owned);
+        let Ok(Measure::Tune(args)) = Measure::from_words(&words) else { panic!("a tuning") };
+        let asked = args.asked().unwrap();
+        let mut look = records::udp_receiver_drops();
+        look.agreed.as_mut().unwrap().datagram_bytes = Some(64);
+        look.client.cores = None;
+        look.server.as_mut().unwrap().cores = Some(u32::MAX);
+        let ground =
+            Ground { asked: &asked, look: &look, host: None, device: None, this_machine: false };
+        let names = |name| -> Vec<String> { ground.usual(&name).iter().map(Level::name).collect() };
+        assert_eq!(names(FactorName::Size), ["368 B", "736 B", "1472 B"], "of its MTU of 1,500");
+        assert_eq!(names(FactorName::Streams), ["1", "2", "4", "8", "16"]);
+        assert_eq!(names(FactorName::FarCores), ["0", "1-128 (others)"]);
     }
 
     #[test]

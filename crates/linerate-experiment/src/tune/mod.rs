@@ -199,11 +199,6 @@ impl Tune {
         self.queue.last().map(|combination| (combination, self.stage.purpose()))
     }
 
-    /// The best so far. It may have won by chance until it is confirmed.
-    pub fn leader(&self) -> &Combination {
-        &self.leader
-    }
-
     /// The factors and their levels.
     pub fn space(&self) -> &Space {
         &self.space

@@ -42,7 +42,7 @@ pub const FREQUENCY_HZ: u32 = 499;
 /// odd as well. At a frequency the kernel would take as many samples of a core that is hardly busy as of a full one,
 /// and each would stand for other cycles.
 pub const PERIOD_CYCLES: u64 = 6_012_023;
-/// The rings are emptied this often; each has room for some seconds of the deepest stacks at that rate.
+/// The rings are emptied this often; each has room for some 300 of the deepest stacks, half a second at that rate.
 const EVERY: Duration = Duration::from_millis(50);
 /// The name of the thread that empties them.
 pub const THREAD: &str = "sampler";
@@ -352,6 +352,11 @@ fn refused(error: &io::Error, scope: Scope, paranoid: Option<i64>) -> Refused {
             format!("this kernel has no perf events ({SETTING} is not there): {error}"),
             vec!["a kernel with CONFIG_PERF_EVENTS".to_owned()],
         ),
+        // Only cycles have none anywhere: a timer is in every kernel.
+        (Some(Errno::ENOENT | Errno::EOPNOTSUPP), ..) => (
+            format!("this machine has no counter of cycles that the kernel can sample by: {error}"),
+            vec!["--event cpu-clock, or leave it out".to_owned()],
+        ),
         (None, ..) if error.kind() == io::ErrorKind::PermissionDenied => (
             error.to_string(),
             vec![
@@ -382,6 +387,16 @@ mod tests {
             let (setting, kept) = ("kernel.perf_event_paranoid is", level > Some(0));
             assert_eq!(filtered.why.contains(setting), kept, "{level:?}: {filtered:?}");
             assert_eq!(denied.why.starts_with(setting), kept, "{level:?}: {denied:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_counter_of_cycles_is_said_to_be_one() {
+        for errno in [Errno::ENOENT, Errno::EOPNOTSUPP] {
+            let error = io::Error::from_raw_os_error(errno as i32);
+            let told = refused(&error, Scope::Cores, Some(-1));
+            assert!(told.why.contains("no counter of cycles"), "{told:?}");
+            assert!(told.hints[0].contains("--event cpu-clock"), "{told:?}");
         }
     }
 

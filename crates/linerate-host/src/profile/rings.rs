@@ -30,7 +30,10 @@ pub(super) struct Rings {
 impl Rings {
     /// A ring for each core that is on, of samples that are not taken yet.
     pub fn open(scope: Scope, event: Event) -> io::Result<Self> {
-        let online = Roots::host().try_read("sys/devices/system/cpu/online")?;
+        let online = "sys/devices/system/cpu/online";
+        let online = Roots::host()
+            .try_read(online)
+            .map_err(|error| io::Error::other(format!("cannot read /{online}: {error}")))?;
         let mut rings = Vec::new();
         for core in cpulist::parse(online.trim()) {
             let mut builder = driven_by(event);

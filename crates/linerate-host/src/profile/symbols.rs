@@ -87,13 +87,14 @@ pub(super) struct Mapping {
 /// Those of a process.
 pub(super) fn mappings(text: &str) -> Vec<Mapping> {
     let line = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
+        let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
         let rights = words.next()?;
         let offset = u64::from_str_radix(words.next()?, 16).ok()?;
-        let path = words.nth(2)?;
+        // After device and inode; it may have spaces itself.
+        let path = words.nth(2)?.trim_start();
         let hex = |text| u64::from_str_radix(text, 16).ok();
-        rights.contains('x').then_some(Mapping {
+        (rights.contains('x') && !path.is_empty()).then_some(Mapping {
             start: hex(start)?,
             end: hex(end)?,
             offset,
@@ -237,6 +238,10 @@ mod tests {
         let mut symbols = Symbols::default();
         assert_eq!(symbols.user(&found, 0x7ffd_1010).as_deref(), Some("[vdso]"));
         assert_eq!(symbols.user(&found, 0x10), None);
+        let text = "1000-2000 r-xp 00000000 fe:00 7      /opt/a b/linerate\n3000-4000 r-xp 00000000 00:00 0 \n";
+        let found = mappings(text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].path, Path::new("/opt/a b/linerate"));
     }
 
     #[test]

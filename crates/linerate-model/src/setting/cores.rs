@@ -59,7 +59,9 @@ pub fn core_list(cores: &[u32]) -> String {
     let mut text = String::new();
     let mut rest = cores;
     while let Some((first, more)) = rest.split_first() {
-        let run = more.iter().zip(first + 1..).take_while(|(core, next)| **core == *next).count();
+        // A file may name the largest number that there is.
+        let next = (*first..=u32::MAX).skip(1);
+        let run = more.iter().zip(next).take_while(|(core, next)| **core == *next).count();
         if !text.is_empty() {
             text.push(',');
         }

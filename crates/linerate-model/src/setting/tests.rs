@@ -109,6 +109,7 @@ fn lists_of_cores() {
     for text in ["0", "0-3", "0-1,4,6-7", "none"] {
         assert_eq!(core_list(&Cores::parse(text).unwrap().list), text);
     }
+    assert_eq!(core_list(&[u32::MAX - 1, u32::MAX, 0]), "4294967294-4294967295,0");
     let spread = Cores::parse("spread 2,5").unwrap();
     assert_eq!((0..3).map(|q| spread.of_queue(q)[0]).collect::<Vec<_>>(), [2, 5, 2]);
     assert_eq!(Cores::parse("2,5").unwrap().of_queue(7), [2, 5]);

@@ -8,7 +8,7 @@ use super::view::{Figure, Section, Table};
 use crate::clean::clean;
 use crate::draw::flame::Flame;
 use crate::number;
-use crate::profile::{compared, differs, function, head, knee, notes, sampled, verdict};
+use crate::profile::{compared, differs, function, head, knee, notes, percent, sampled, verdict};
 use crate::run::view::command_line;
 
 /// Functions that a table has.
@@ -48,10 +48,6 @@ fn section(profile: &Profile, source: &str) -> Section {
         words: vec![format!("{}.", head(profile))],
         ..Section::default()
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 fn sampled_host(section: &mut Section, host: &HostProfile) {

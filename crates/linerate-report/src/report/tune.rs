@@ -78,7 +78,9 @@ fn headlines(builder: &mut Builder, document: &TuneDocument) {
         let name = clean(&setting(document, &document.candidate)).into_owned();
         let conclusion = match (document.recommended, found.low > 0.0) {
             (true, _) => "recommended",
-            (false, true) => "better by less than matters",
+            (false, true) if found.high < document.width_percent => "better by less than matters",
+            // It gave no figure now and then, or too few pairs did.
+            (false, true) => "better, not in every pair",
             (false, false) => "not shown to be better",
         };
         builder.headlines.push(of(name, document.best_mean, gain(Some(&found)), conclusion));
@@ -86,8 +88,9 @@ fn headlines(builder: &mut Builder, document: &TuneDocument) {
 }
 
 fn settings(section: &mut Section, document: &TuneDocument) {
+    let back = if document.left.is_empty() { "; it was put back" } else { "" };
     for setting in &document.best_settings {
-        let words = format!("With {setting} on this host, which no test sets; it was put back.");
+        let words = format!("With {setting} on this host, which no test sets{back}.");
         section.words.push(clean(&words).into_owned());
     }
     for left in &document.left {

@@ -218,6 +218,8 @@ fn a_first_trial_flat_out_does_not_flatten_the_rest() {
     // All of them, on axes of equal factors.
     let every = between(&page, "Every trial: received against asked", "</figure>");
     assert!(every.contains(">100 M<") && every.contains(">10 G<"), "{every}");
+    // A trial is also failed by what was not sent in time.
+    assert!(page.contains("<th scope=\"col\">at most not delivered</th>"), "{page}");
     let course = between(&page, "How the search closed in", "</figure>");
     assert!(course.contains(">100 M<") && course.contains(">10 G<"), "{course}");
     // A note of a trial is a sentence that may be broken.
@@ -388,6 +390,8 @@ fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
     let mut cut = tuning();
     cut["status"] = json!("partial");
     cut["recommended"] = json!(false);
+    cut["best_settings"] = json!([{ "name": "offload.gro", "value": false }]);
+    cut["left"] = json!(["offload.gro: it stays off"]);
     // Numbers of levels that there are not are no danger.
     cut["candidate"] = json!({ "window": 99, "nothing": 3 });
     cut["trials"][2]["levels"] = json!({ "window": u64::MAX });
@@ -395,6 +399,10 @@ fn a_tuning_becomes_a_page_with_its_worth_as_bars() {
     let text = page(&folder, &["cut.json"]);
     assert!(text.contains("<code>linerate tune --resume cut.json</code>"), "{text}");
     assert!(text.contains("This tuning did not come to its end") && !text.contains("To use what"));
+    assert!(text.contains("Not put back: offload.gro: it stays off"), "{text}");
+    assert!(text.contains("With offload.gro = off on this host, which no test sets.<"), "{text}");
+    // Its gain is well above the width: something else keeps it from being recommended.
+    assert!(text.contains("better, not in every pair"), "{text}");
 }
 
 #[test]
