@@ -1,6 +1,6 @@
 //! `--save FILE`: a result in a file of its own, beside what is shown; and what `--resume` reads again.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -167,6 +167,20 @@ impl Resumed {
     }
 }
 
+/// Refuses what another process has open for its results: each would write over what the other had measured. Held until
+/// `file` is closed, also by a kill. Where the file system has no locks there is none.
+pub(crate) fn alone(file: &File, what: String) -> Result<(), ErrorRecord> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(ErrorRecord::new(
+            Kind::Output,
+            what,
+            "another process writes its results there now",
+            &["wait for it to end, or end it"],
+        )),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
 /// Writes a file whole or not at all, over what was there: who reads it, or is killed, never sees half.
 ///
 /// # Errors
@@ -175,7 +189,12 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".part");
     let draft = PathBuf::from(draft);
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path))
+    let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        // On a full disk it has taken what room was left.
+        let _ = fs::remove_file(&draft);
+    }
+    written
 }
 
 /// The same for a file with secrets: for its owner alone where it is new, as it was where it is not, and on the disk
@@ -274,6 +293,7 @@ mod tests {
         let refused = SavedFile::new(&path).unwrap_err();
         assert!(refused.why.contains("would be lost"), "{refused:?}");
         assert!(SavedFile::new(&dir.join("no/such/folder.json")).is_err());
+        assert!(replace(&dir, "").is_err() && !dir.with_extension("part").exists());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no draft stays");
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -20,6 +20,7 @@ use linerate_model::record::{
 use linerate_model::search::{GoalRecord, SearchDocument, TrialPurpose, TrialRecord};
 use linerate_runner::client::{Request, Target, stamp};
 
+use crate::keep::alone;
 use crate::trial::{self, Variation};
 use crate::{Clock, Env};
 
@@ -80,12 +81,16 @@ impl Search {
             return Ok(Self::of_log(log, search));
         }
         if let Some(path) = &args.resume {
+            let opened = OpenOptions::new().write(true).open(path);
+            // Before it is read: another process would write between.
+            opened.as_ref().map_or(Ok(()), |file| alone(file, cannot_write(path)))?;
             let (log, mut search) = replayed(path)?;
             if let Some(most) = args.max_time {
                 search.set_max_time(Some(most));
             }
             let request = Some(request_of(&log.head, args)?);
-            let file = go_on(path, &log, clock.date()).map_err(|e| unwritable(path, &e))?;
+            let file = opened.and_then(|file| go_on(file, &log, clock.date()));
+            let file = file.map_err(|e| unwritable(path, &e))?;
             let log_file = Some((path.clone(), file));
             return Ok(Self { request, log: log_file, ..Self::of_log(log, search) });
         }
@@ -130,6 +135,7 @@ impl Search {
             Some(path) => {
                 let made = OpenOptions::new().write(true).create_new(true).open(path);
                 let mut file = made.map_err(|e| unwritable(path, &e))?;
+                alone(&file, cannot_write(path))?;
                 put(&mut file, &Line::Search(Box::new(head.clone())))
                     .map_err(|e| unwritable(path, &e))?;
                 Some((path.clone(), file))
@@ -322,13 +328,11 @@ fn unwritable(path: &Path, why: &io::Error) -> ErrorRecord {
         ],
         _ => Vec::new(),
     };
-    ErrorRecord::new(
-        Kind::Output,
-        format!("cannot write the log `{}`", path.display()),
-        why.to_string(),
-        &[],
-    )
-    .with_hints(hints)
+    ErrorRecord::new(Kind::Output, cannot_write(path), why.to_string(), &[]).with_hints(hints)
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write the log `{}`", path.display())
 }
 
 fn replayed(path: &Path) -> Result<(Log, Repeated), ErrorRecord> {
@@ -363,9 +367,8 @@ pub fn document_of(bytes: &[u8]) -> Result<SearchDocument, String> {
     Ok(search.document(error))
 }
 
-/// Opens the log behind its last whole line.
-fn go_on(path: &Path, log: &Log, date: String) -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
+/// The log behind its last whole line.
+fn go_on(mut file: File, log: &Log, date: String) -> io::Result<File> {
     file.set_len(log.whole as u64)?;
     io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
     put(&mut file, &Line::Resumed { at: date })?;

@@ -215,7 +215,11 @@ impl Course {
                     &format!("trial {} of {known} is not one that its plan leads to", other.trial),
                 )
             })?;
-        let save = args.save.as_deref().or(first.save.as_deref());
+        // What was kept in a directory goes on there, wherever that has come to.
+        let own = from.parent().filter(|_| from.ends_with(keep::SWEEP));
+        let own = own.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+        let save = first.save.as_deref().map(|save| own.unwrap_or(save));
+        let save = args.save.as_deref().or(save);
         let keeper = save.map(|dir| SweepFolder::new(dir, Some(&document.id))).transpose()?;
         let mut request = asked.test.request;
         request.command.clone_from(&document.command);

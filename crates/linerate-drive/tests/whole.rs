@@ -391,6 +391,42 @@ fn a_sweep_that_cannot_be_kept_says_so_and_goes_on() {
     assert_eq!(world.events().iter().filter(|event| *event == "unkept").count(), 1);
 }
 
+#[test]
+fn a_sweep_goes_on_in_its_directory_and_in_one_process() {
+    let folder = Folder::new("moved");
+    let (old, new) = (folder.file("old"), folder.file("new"));
+    let begun = words(&format!("{SWEEP} --save {}", old.display()));
+    let course = Course::new(&sweep_args(&begun), begun.clone()).unwrap();
+    let twice = Course::new(&sweep_args(&begun), begun.clone()).err().unwrap();
+    assert!(twice.why.contains("another process"), "{twice:?}");
+    let swept = World::failing(4, error("refused", 3)).run(|env| course.run(env)).unwrap();
+    assert_eq!(swept.document.status, Status::Partial);
+    std::fs::rename(&old, &new).unwrap();
+    let swept = sweep(&World::default(), &format!("sweep --resume {}", new.display())).unwrap();
+    assert_eq!((swept.document.status, swept.unkept), (Status::Complete, None));
+    assert_eq!(swept.place.as_deref(), new.to_str());
+    assert!(!old.exists());
+}
+
+#[test]
+fn a_log_has_one_search_at_a_time() {
+    let folder = Folder::new("one");
+    let log = folder.file("log.jsonl");
+    let search = |line: &str| {
+        let words = words(line);
+        let Ok(Measure::Search(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+        World::default().run(|env| Search::new(&args, words.clone(), env.clock))
+    };
+    let first = search(&format!("{SEARCH} --log {}", log.display())).unwrap();
+    let resume = format!("search --resume {}", log.display());
+    let before = std::fs::read(&log).unwrap();
+    let second = search(&resume).err().unwrap();
+    assert!(second.why.contains("another process"), "{second:?}");
+    assert_eq!(std::fs::read(&log).unwrap(), before);
+    drop(first);
+    assert!(search(&resume).is_ok());
+}
+
 const SEARCH: &str = "search hydra2 --goal loss=0 --preset quick --max 1G -l 1000";
 
 #[test]

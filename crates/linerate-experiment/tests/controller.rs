@@ -408,6 +408,8 @@ fn a_search_that_was_cut_short_is_in_no_mean() {
     let all = |max_time: Option<Nanos>| {
         let mut search = Repeated::new(Settings { max_time, ..settings(&["quick"]) }, 5);
         while let Next::Run { trial, .. } = search.next() {
+            let most = max_time.map_or(f64::INFINITY, Nanos::as_secs_f64);
+            assert!(search.left_s() <= (most - search.seconds()).max(0.0), "{}", search.left_s());
             let done = matches!(search.searches().last().unwrap().next(), Next::Done(_));
             let number = search.searches().len() - 1 + usize::from(done);
             search.take(outcome(&trial, capacities[number], 900e6));

@@ -30,8 +30,9 @@ impl Campaign {
             return Err(StoreError::Exists(shown(path)));
         }
         let draft = lock::beside(path, ".new");
-        for end in ["", "-wal", "-shm", "-journal"] {
-            // What an earlier attempt left.
+        // What an earlier attempt left; a link in its place first, so that nothing is taken away beside what it names.
+        let _ = std::fs::remove_file(&draft);
+        for end in ["-wal", "-shm", "-journal"] {
             let _ = std::fs::remove_file(lock::beside(&draft, end));
         }
         let fail = |e: &rusqlite::Error| StoreError::sqlite("create", path, e);
@@ -39,7 +40,8 @@ impl Campaign {
             let mut connection = Connection::open(&draft).map_err(|e| fail(&e))?;
             settings(&connection).map_err(|e| fail(&e))?;
             fill(&mut connection, meta, slots).map_err(|e| fail(&e))?;
-            truncate_wal(&connection);
+            // The log has the draft's name, and is lost with it: all must be in the file.
+            truncate_wal(&connection).map_err(|e| fail(&e))?;
             connection.close().map_err(|(_, e)| fail(&e))?;
         }
         let io = |e: &std::io::Error| StoreError::io("create", path, e);
@@ -76,7 +78,7 @@ impl Campaign {
             return Err(StoreError::Damaged(shown(path), damage.to_string()));
         }
         drop(reader);
-        truncate_wal(&campaign.connection);
+        let _ = truncate_wal(&campaign.connection);
         Ok(campaign)
     }
 
@@ -161,7 +163,7 @@ impl Campaign {
         });
         match done {
             Ok(value) => {
-                truncate_wal(&self.connection);
+                let _ = truncate_wal(&self.connection);
                 Ok(value)
             }
             Err(error) => {
@@ -175,8 +177,8 @@ impl Campaign {
 /// Folds the log into the file. A damaged log would take with it what was committed after the
 /// damage, without a trace; in the file each row has its checksum. A reader in the way, or a disk
 /// that is full, leaves the log as it is, and it holds all that was committed.
-fn truncate_wal(connection: &Connection) {
-    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+fn truncate_wal(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
 pub(crate) fn settings(connection: &Connection) -> rusqlite::Result<()> {

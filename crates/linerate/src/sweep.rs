@@ -2,6 +2,8 @@
 
 mod progress;
 
+use std::io::{Write as _, stderr};
+
 use linerate_ask::sweep::SweepArgs;
 use linerate_drive::Watcher;
 use linerate_drive::sweep::{Course, Event};
@@ -48,7 +50,9 @@ impl Watcher for Screen<Progress> {
                     self.line(&SweepLine::Trial { number, left, trial });
                 }
             }
-            Event::Unkept(_) => self.status.above(|| eprintln!("note: {UNKEPT}")),
+            Event::Unkept(_) => self.status.above(|| {
+                let _ = writeln!(stderr(), "note: {UNKEPT}");
+            }),
         }
     }
 }

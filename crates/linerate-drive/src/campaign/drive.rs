@@ -34,6 +34,8 @@ pub struct Drive<'a> {
     prepared: &'a [Prepared],
     store: Campaign,
     controller: Controller,
+    /// When the last run of a process before began: that which has no end, if there is one.
+    began: Option<String>,
     fleet: Fleet<'a>,
     pace: Pace,
     /// Runs whose time has been learnt.
@@ -70,13 +72,13 @@ impl<'a> Drive<'a> {
         let reader = store.reader().map_err(store_error)?;
         let mut fleet = Fleet::new(plan, prepared, plan_path, hosts)?;
         let mut controller = super::controller(plan, &reader, fleet.watched())?;
-        super::replay(&mut controller, &reader)?;
+        let began = super::replay(&mut controller, &reader)?;
         let ran = controller.ran();
         for setting in plan.settings.iter().filter(|s| ran.contains(s.name.as_str())) {
             fleet.ran(setting);
         }
         let pace = Pace::default();
-        Ok(Self { plan, prepared, store, controller, fleet, pace, learnt: 0, unheld: 0 })
+        Ok(Self { plan, prepared, store, controller, began, fleet, pace, learnt: 0, unheld: 0 })
     }
 
     /// Whether there is nothing left to run.
@@ -293,12 +295,10 @@ impl<'a> Drive<'a> {
         let Attempt { slot, attempt, extra } = attempt;
         let Some(of) = self.controller.slots().get(slot as usize).cloned() else { return Ok(()) };
         let error = Some("its controller ended during this run".to_owned());
+        let mut run = self.blank(env.clock, &of, attempt, RunState::Cut);
         // On which boot it ran is not known any more.
-        let run = StoredRun {
-            error,
-            boot_id: None,
-            ..self.blank(env.clock, &of, attempt, RunState::Cut)
-        };
+        (run.error, run.boot_id) = (error, None);
+        run.started = self.began.take().unwrap_or(run.started);
         self.keep_run(env, run, extra)
     }
 

@@ -42,6 +42,8 @@ struct Member {
     boot_id: Option<String>,
     /// What is set now, with the values read back when it was set.
     set: Vec<(Setting, Option<SettingValue>)>,
+    /// The interface of that.
+    device: Option<DeviceChoice>,
     /// What of it the driver made another number of, in words.
     rounded: Vec<String>,
     /// Orders to set something since it was put back.
@@ -122,6 +124,7 @@ impl<'a> Fleet<'a> {
                 agent: None,
                 boot_id: None,
                 set: Vec::new(),
+                device: None,
                 rounded: Vec::new(),
                 orders: 0,
             });
@@ -339,8 +342,14 @@ impl<'a> Fleet<'a> {
             let none = Vec::new();
             let wanted =
                 prepared.changes.iter().find(|(h, _)| *h == index).map_or(&none, |(_, s)| s);
-            let stays = |(old, _): &(Setting, _)| wanted.iter().any(|new| new.name == old.name);
-            let Member { set, orders, .. } = &self.members[index];
+            let chosen = device(plan, at, index);
+            let Member { set, orders, device, .. } = &self.members[index];
+            // What was set on one interface does not go when the same is set on another.
+            let same = device.as_ref() == Some(&chosen);
+            let stays = |(old, _): &(Setting, _)| {
+                let again = wanted.iter().any(|new| new.name == old.name);
+                again && (same || !old.name.of_device())
+            };
             let is_full = *orders > 0 && orders.saturating_add(wanted.len()) > MOST_ORDERS;
             let stays = set.iter().all(stays);
             if is_full || !stays {
@@ -359,8 +368,7 @@ impl<'a> Fleet<'a> {
                 continue;
             }
             self.members[index].orders += wanted.len();
-            let device = device(plan, at, index);
-            let applied = self.with(index, |agent| agent.apply(Some(&device), wanted))?;
+            let applied = self.with(index, |agent| agent.apply(Some(&chosen), wanted))?;
             if let Some(bad) = applied.iter().find(|a| !a.holds() && !is_rounded(a)) {
                 let setting = &plan.settings[at].name;
                 return Err(Trouble::Fatal(ErrorRecord::new(
@@ -389,6 +397,7 @@ impl<'a> Fleet<'a> {
                 }
             }
             self.members[index].rounded = rounded;
+            self.members[index].device = Some(chosen);
             self.members[index].set = applied.into_iter().map(|a| (a.asked, a.after)).collect();
         }
         self.set = Some(plan.settings[at].name.clone());

@@ -362,19 +362,23 @@ fn controller(
     Ok(Controller::new(slots, rebooted, watched, plan.repeat.retries))
 }
 
-/// Brings a controller to where a store stands.
-fn replay(controller: &mut Controller, reader: &Reader) -> Result<(), ErrorRecord> {
+/// Brings a controller to where a store stands. When the last run began is returned.
+fn replay(controller: &mut Controller, reader: &Reader) -> Result<Option<String>, ErrorRecord> {
     let events = reader.events().map_err(store_error)?;
     let mut runs = reader.figures().map_err(store_error)?.into_iter();
-    for (_, event) in &events {
+    let mut began = None;
+    for (at, event) in events {
         // Each end of a run has its row, in the same order.
         let why = match event {
             Kept::RunEnded { .. } => runs.next().and_then(|run: StoredRun| run.error),
             _ => None,
         };
-        controller.observe(event, why.as_deref());
+        controller.observe(&event, why.as_deref());
+        if matches!(event, Kept::RunBegan { .. }) {
+            began = Some(at);
+        }
     }
-    Ok(())
+    Ok(began)
 }
 
 /// Seconds that are left of a campaign.

@@ -99,9 +99,12 @@ fn pace(read: &Read, reader: &Reader) -> Result<Pace, ErrorRecord> {
         match event {
             Event::BootBegan { .. } => began = at,
             Event::BootProved { .. } => {
-                if let (Some(began), Some(at)) = (began.take(), at) {
-                    pace.boot_s = (at.as_second() - began.as_second()).max(1) as f64;
-                }
+                let wait = read.plan.repeat.wait.as_secs_f64();
+                let both = began.take().zip(at);
+                let took = both.map(|(began, at)| (at.as_second() - began.as_second()) as f64);
+                // What took longer than a host is waited for was a pause of the campaign, or a clock that was set.
+                let took = took.filter(|took| (0.0..=wait).contains(took));
+                pace.boot_s = took.map_or(pace.boot_s, |took| took.max(1.0));
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Files of a sweep: what `--save` writes and `--resume` reads.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use linerate_ask::sweep::SweepArgs;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::sweep::SweepDocument;
 
-use crate::keep::{Resumed, replace};
+use crate::keep::{Resumed, alone, replace};
 
 /// The sweep itself beside its runs.
-const SWEEP: &str = "sweep.json";
+pub const SWEEP: &str = "sweep.json";
 const RESUMED: Resumed = Resumed {
     kind: "sweep",
     hint: "it is the JSON of `linerate sweep`: sweep.json in the directory of --save, or what --json printed",
@@ -23,6 +23,8 @@ pub struct SweepFolder {
     dir: PathBuf,
     /// The first; the rest would be the same.
     pub failure: Option<ErrorRecord>,
+    /// Locked as long as this lives.
+    _opened: File,
 }
 
 impl SweepFolder {
@@ -42,11 +44,13 @@ impl SweepFolder {
             .hint("another directory: --save DIR"));
         }
         let trial = dir.join(".linerate-sweep");
-        fs::create_dir_all(dir)
+        let opened = fs::create_dir_all(dir)
             .and_then(|()| fs::write(&trial, b""))
             .and_then(|()| fs::remove_file(&trial))
+            .and_then(|()| File::open(dir))
             .map_err(|e| unwritable(dir, &e))?;
-        Ok(Self { dir: dir.to_owned(), failure: None })
+        alone(&opened, format!("cannot keep this sweep in `{}`", dir.display()))?;
+        Ok(Self { dir: dir.to_owned(), failure: None, _opened: opened })
     }
 
     /// For a hint.

@@ -93,6 +93,61 @@ fn a_host_is_put_back_before_it_has_too_much_to_undo() {
     assert!(world.is_put_back());
 }
 
+#[test]
+fn what_is_set_on_one_interface_is_put_back_before_another_is_set() {
+    let setting = |to: &str| {
+        format!("[settings.{to}]\nfrom = \"dut\"\nto = \"{to}\"\nset.dut.offload.tso = false\n")
+    };
+    let plan = plan(&(setting("peer") + &setting("other")));
+    let plan = plan.replace("[defaults]", "[hosts.other]\naddress = \"other\"\n[defaults]");
+    let (world, folder) = (World::default(), Folder::new("interfaces"));
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Done);
+    check(&folder, &world, 6, "two interfaces");
+    let two = world.events().iter().filter(|event| event.starts_with("two interfaces")).count();
+    assert_eq!(two, 0);
+}
+
+#[test]
+fn a_run_that_was_cut_began_when_it_did_and_not_when_that_was_noticed() {
+    const BEGAN: &str = "2025-12-31T23:59:59Z";
+    let (world, folder) = (World::stopped_at(Some(1)), Folder::new("began"));
+    let plan = plan("[settings.here]\nfrom = \"local\"\nto = \"peer\"\n");
+    assert_eq!(begin(&world, &folder, &plan).unwrap(), Ended::Interrupted);
+    // As its controller leaves it that is killed in the first run.
+    let path = folder.file("plan.db");
+    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    store.keep(BEGAN, &Event::RunBegan { slot: 0, attempt: 1, extra: false }).unwrap();
+    drop(store);
+    let again = world.again();
+    let ended = again.run(|env| campaign::resume(None, &path, &mut again.clone(), env)).unwrap();
+    assert_eq!(ended, Ended::Done);
+    let cut = runs(&folder).into_iter().filter(|run| run.state == RunState::Cut);
+    assert_eq!(cut.map(|run| run.started).collect::<Vec<_>>(), [BEGAN]);
+}
+
+#[test]
+fn a_clock_that_is_set_between_two_boots_is_no_time_of_a_boot() {
+    let steps = {
+        let (world, folder) = (World::default(), Folder::new("clock-steps"));
+        begin(&world, &folder, PLAN).unwrap();
+        world.steps()
+    };
+    // In the first of two boots.
+    let (world, folder) = (World::stopped_at(Some(steps * 3 / 8)), Folder::new("clock"));
+    assert_eq!(begin(&world, &folder, PLAN).unwrap(), Ended::Interrupted);
+    let path = folder.file("plan.db");
+    let before = campaign::status(&path).unwrap();
+    assert!(before.done > 0 && before.boots_done == 0, "{before:?}");
+    let mut store = linerate_store::Campaign::open(&path).unwrap();
+    let (boot, host) = (1, "dut".to_owned());
+    let began = Event::BootBegan { boot, host: host.clone(), old: "a".into() };
+    store.keep("1970-01-01T00:00:30Z", &began).unwrap();
+    let proved = Event::BootProved { boot, host, boot_id: "b".into() };
+    store.keep("2026-01-01T00:00:00Z", &proved).unwrap();
+    drop(store);
+    assert_eq!(campaign::status(&path).unwrap().eta_s, before.eta_s);
+}
+
 /// Tests from a host to the peer, which has another port than usual.
 fn to_peer(from: &str, more: &str) -> String {
     let settings = format!("[settings.s]\nfrom = \"{from}\"\nto = \"peer\"\n{more}\n");

@@ -18,7 +18,9 @@ use linerate_model::setting::{
     ReadBack, Restoration, RestoreOutcome, RestoredKnob, SettingName, SettingValue,
 };
 use linerate_model::units::Rate;
-use linerate_runner::agent::{CommandOutcome, HostAgent, Permissions, Reply, Request as Ask};
+use linerate_runner::agent::{
+    CommandOutcome, DeviceChoice, HostAgent, Permissions, Reply, Request as Ask,
+};
 use linerate_runner::client::Request;
 use linerate_runner::signals::Stop;
 
@@ -149,6 +151,8 @@ impl State {
 struct Machine {
     boots: u32,
     set: BTreeMap<SettingName, SettingValue>,
+    /// Its interface on which that is set.
+    device: Option<DeviceChoice>,
     away: u32,
     /// Settings since it was put back.
     orders: usize,
@@ -496,8 +500,13 @@ impl HostAgent for Agent {
                     };
                     Reply::Facts { host: Box::new(host), permissions }
                 }
-                Ask::Apply { settings, .. } => {
+                Ask::Apply { device, settings } => {
                     machine.orders += settings.len();
+                    if machine.set.is_empty() {
+                        machine.device = device;
+                    } else if machine.device != device {
+                        state.log.push(format!("two interfaces of {} are set", self.name));
+                    }
                     if state.fate.most_orders.is_some_and(|most| machine.orders > most) {
                         return Err(error("journal", 1));
                     }

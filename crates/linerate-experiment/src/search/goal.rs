@@ -111,20 +111,22 @@ impl Goal {
         if !(0.000_1..=0.5).contains(&goal.width) {
             return fail(format!("the width of `{text}` must be 0.01% to 50%"));
         }
-        let sum_given = sum.is_some();
         goal.sum = sum.unwrap_or(goal.sum);
-        if sum_given && goal.sum < goal.time {
+        if sum.is_some() && goal.sum < goal.time {
             return fail(format!("in `{text}` the sum is shorter than one trial"));
         }
-        Ok(if sum_given { goal } else { goal.with_time(None) })
+        Ok(goal.with_time(None))
     }
 
     /// The same goal with trials of this length. The sum grows with them, so that at least seven
-    /// trials vote; a goal that excuses no bad trial needs but one.
+    /// trials vote; a goal that excuses no bad trial needs but one. A sum that the goal was given stays,
+    /// unless a trial is longer.
     #[must_use]
     pub fn with_time(mut self, time: Option<Nanos>) -> Self {
         self.time = time.unwrap_or(self.time);
-        self.sum = if self.exceed == 0.0 && time.is_some() {
+        self.sum = if self.name.split(',').any(|part| part.starts_with("sum=")) {
+            self.sum.max(self.time)
+        } else if self.exceed == 0.0 && time.is_some() {
             self.time
         } else {
             self.sum.max(Nanos(self.time.0.saturating_mul(if self.exceed > 0.0 { 7 } else { 1 })))
@@ -184,6 +186,13 @@ mod tests {
         let goal = Goal::parse("loss=0,time=5s,width=2%,exceed=25%").unwrap();
         assert_eq!((goal.sum, goal.width, goal.exceed), (Nanos::from_secs(35), 0.02, 0.25));
         assert_eq!(Goal::parse("loss=0,time=5s,sum=10s").unwrap().sum, Nanos::from_secs(10));
+        // What a goal says of its sum stays with other trials.
+        for (text, time_s, sum_s) in
+            [("loss=0,exceed=0,sum=60s", 2, 60), ("loss=0,sum=5s", 2, 5), ("loss=0,sum=5s", 9, 9)]
+        {
+            let goal = Goal::parse(text).unwrap().with_time(Some(Nanos::from_secs(time_s)));
+            assert_eq!(goal.sum, Nanos::from_secs(sum_s), "{text}");
+        }
     }
 
     #[test]

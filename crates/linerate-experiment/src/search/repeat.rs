@@ -65,12 +65,13 @@ impl Repeated {
         }
     }
 
-    /// How long the rest takes, seconds, as far as it can be foreseen.
+    /// How long the rest takes, seconds, as far as it can be foreseen; never more than the time allowed leaves.
     pub fn left_s(&self) -> f64 {
         let Some(last) = self.searches.last() else { return 0.0 };
         let left = last.left_s();
         let more = self.repeats.saturating_sub(self.searches.len() as u64) as f64;
-        left + more * (last.seconds() + left)
+        let allowed = self.settings.max_time.map_or(f64::INFINITY, Nanos::as_secs_f64);
+        (left + more * (last.seconds() + left)).min((allowed - self.seconds()).max(0.0))
     }
 
     /// The next search, with the time that the earlier ones left.

@@ -166,19 +166,21 @@ impl Search {
         votes.into_values().max_by_key(|(count, _)| *count).map(|(_, limit)| limit)
     }
 
+    /// The valid trials at a load, of whatever length.
+    fn valid_at(&self, load: usize) -> impl Iterator<Item = &Made> {
+        self.made.iter().filter(move |m| m.load == Some(load) && m.outcome.invalid.is_none())
+    }
+
     /// Median of what arrived at a load, over its valid trials.
     fn received_at(&self, load: usize) -> Option<f64> {
-        let valid = |m: &&Made| m.load == Some(load) && m.outcome.invalid.is_none();
-        let received: Vec<f64> =
-            self.made.iter().filter(valid).map(|m| m.outcome.received_bps).collect();
+        let received: Vec<f64> = self.valid_at(load).map(|m| m.outcome.received_bps).collect();
         summary::median(&summary::sorted(&received))
     }
 
-    /// Mean of what the sender sent at a load.
+    /// Mean of what the sender sent at a load, over its valid trials.
     fn sent_at(&self, load: usize) -> Option<f64> {
-        let sent: Vec<f64> =
-            self.made.iter().filter(|m| m.load == Some(load)).map(|m| m.outcome.sent_bps).collect();
-        (!sent.is_empty()).then(|| sent.iter().sum::<f64>() / sent.len() as f64)
+        let sent: Vec<f64> = self.valid_at(load).map(|m| m.outcome.sent_bps).collect();
+        summary::mean(&sent)
     }
 
     /// Sentences for a person: which end, and by what evidence.
@@ -190,12 +192,8 @@ impl Search {
     pub(super) fn because_of(&self, i: usize) -> Option<String> {
         let (range, goal) = self.range.as_ref().zip(self.settings.goals.get(i))?;
         let upper = self.bounds(goal, range.boards.get(i)?).upper?;
-        // Every valid trial there, of whatever length: the bad ones are some of these.
-        let there: Vec<&Made> = self
-            .made
-            .iter()
-            .filter(|m| m.load == Some(upper) && m.outcome.invalid.is_none())
-            .collect();
+        // The bad ones are some of these.
+        let there: Vec<&Made> = self.valid_at(upper).collect();
         let is_bad = |m: &&Made| judge(goal, m).is_some_and(|j| !j.good);
         let bad: Vec<&Made> = there.iter().copied().filter(is_bad).collect();
         if bad.is_empty() {
@@ -279,25 +277,55 @@ mod tests {
     use super::*;
     use crate::trial::Outcome;
 
-    #[test]
-    fn the_median_of_two_trials_is_between_them() {
-        let rate = |bps: u64| BitRate::new(bps).unwrap();
-        let mut search = Search::new(Settings {
+    /// Between 1 and 2 Mbit/s.
+    fn search() -> Search {
+        Search::new(Settings {
             way: Way::Forward,
-            min: rate(1_000_000),
-            max: Some(rate(2_000_000)),
+            min: BitRate::new(1_000_000).unwrap(),
+            max: BitRate::new(2_000_000),
             goals: vec![Goal::parse("loss=0,time=1s,sum=3s,width=50%").unwrap()],
             ci: None,
             shape: false,
             max_time: None,
-        });
+        })
+    }
+
+    #[test]
+    fn what_a_sender_sends_is_not_the_mean_with_trials_that_say_nothing() {
+        let mut search = search();
+        let mut seen = std::collections::BTreeSet::new();
+        while let Next::Run { trial, load, .. } = search.next() {
+            let asked = trial.rate.unwrap().bits_per_second() as f64;
+            // Other work ruins the first trial at each load.
+            let ruined = load.is_some() && seen.insert(load);
+            let sent_bps = if ruined { 1e5 } else { asked.min(1.5e6) };
+            search.take(Outcome {
+                sent_bps,
+                received_bps: sent_bps,
+                undelivered_ratio: 1.0 - sent_bps / asked,
+                took_s: 1.0,
+                invalid: ruined.then(|| "other work".to_owned()),
+                ..Outcome::default()
+            });
+        }
+        let goals = search.goals();
+        let goal = &goals[0];
+        assert_eq!((goal.lower_bps, goal.upper_bps), (Some(1e6), Some(2e6)));
+        let said = goal.irregular.as_deref().unwrap();
+        assert!(said.contains("the sender itself sent only 1.500 Mbit/s"), "{said}");
+    }
+
+    #[test]
+    fn the_median_of_two_trials_is_between_them() {
+        let mut search = search();
         let mut received_bps = 1.9e6;
         while matches!(search.next(), Next::Run { .. }) {
             received_bps += 1e4;
             search.take(Outcome { sent_bps: 2e6, received_bps, took_s: 1.0, ..Outcome::default() });
         }
         let bound = search.goals()[0].at_lower.unwrap();
-        let at_it = |made: &&Made| made.load.is_some() && made.trial.rate == Some(rate(2_000_000));
+        let most = BitRate::new(2_000_000);
+        let at_it = |made: &&Made| made.load.is_some() && made.trial.rate == most;
         let there = search.made().iter().filter(at_it);
         let received: Vec<f64> = there.map(|made| made.outcome.received_bps).collect();
         assert_eq!((received, bound.load_bps), (vec![1.94e6, 1.95e6], 2e6));

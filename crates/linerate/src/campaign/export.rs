@@ -1,6 +1,7 @@
 //! `campaign export`, and the runs of a store as `compare` and `report` take them.
 
 use std::fmt::Write as _;
+use std::io::{Write as _, stderr};
 use std::path::Path;
 
 use linerate_analysis::input::{self, LabelledRun};
@@ -190,7 +191,7 @@ fn stat(
             let _ = writeln!(text, "{value}");
         }
         keep::replace(&file, &text).map_err(|e| io_error(&file, &e))?;
-        println!("{}", file.display());
+        print(format!("{}\n", file.display()).as_bytes())?;
     }
     Ok(Exit::Complete)
 }
@@ -243,7 +244,7 @@ fn json_lines(path: &Path) -> Result<Exit, ErrorRecord> {
     }
     let exit = print(text.as_bytes())?;
     for found in &damage {
-        eprintln!("damaged: {found}");
+        let _ = writeln!(stderr(), "damaged: {found}");
     }
     Ok(if damage.is_empty() { exit } else { Exit::Invalid })
 }

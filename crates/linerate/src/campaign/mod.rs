@@ -55,12 +55,21 @@ impl Place {
 }
 
 impl Which {
-    /// The store of what was named.
+    /// The store of what was named, if there is one.
     fn store(&self) -> Result<PathBuf, ErrorRecord> {
-        if let Some(store) = &self.place.store {
-            return Ok(store.clone());
+        let path = match &self.place.store {
+            None if is_store(&self.path) => self.path.clone(),
+            _ => self.place.of(&self.path),
+        };
+        if path.exists() {
+            return Ok(path);
         }
-        Ok(if is_store(&self.path) { self.path.clone() } else { self.place.of(&self.path) })
+        Err(ErrorRecord::new(
+            ErrorKind::NoStore,
+            format!("there is no campaign {}", path.display()),
+            "no store of this name exists",
+            &["`linerate campaign run PLAN` begins one"],
+        ))
     }
 }
 
@@ -95,14 +104,6 @@ fn drive(
 
 fn resume(which: &Which, form: Output) -> Result<Exit, ErrorRecord> {
     let path = which.store()?;
-    if !path.exists() {
-        return Err(ErrorRecord::new(
-            ErrorKind::NoStore,
-            format!("there is no campaign {}", path.display()),
-            "no store of this name exists",
-            &["`linerate campaign run PLAN` begins one"],
-        ));
-    }
     let plan = (!is_store(&which.path)).then_some(which.path.as_path());
     drive(form, |hosts, env| campaign::resume(plan, &path, hosts, env))
 }
@@ -110,14 +111,16 @@ fn resume(which: &Which, form: Output) -> Result<Exit, ErrorRecord> {
 fn restore(which: &Which) -> Result<Exit, ErrorRecord> {
     let date = SystemClock::default().date();
     let hosts = campaign::restore(&which.store()?, &mut hosts()?, &date)?;
+    let mut said = String::new();
     for (host, left) in &hosts {
         if left.is_empty() {
-            println!("{host}: as before");
+            said.push_str(&format!("{host}: as before\n"));
         }
         for what in left {
-            println!("{host}: {}", linerate_report::clean::clean(what));
+            said.push_str(&format!("{host}: {}\n", linerate_report::clean::clean(what)));
         }
     }
+    output::print(said.as_bytes())?;
     let all = hosts.values().all(Vec::is_empty);
     Ok(if all { Exit::Complete } else { Exit::Failed })
 }

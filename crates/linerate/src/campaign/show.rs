@@ -13,10 +13,10 @@ use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use linerate_model::lines::{CampaignEnd, CampaignEvent, CampaignLine};
 use linerate_model::record::ErrorRecord;
-use linerate_model::units::si;
 use linerate_report::clean::clean;
 use linerate_report::live::Live;
 pub use linerate_report::live::span;
+use linerate_report::number;
 use linerate_report::rows::cut;
 use linerate_report::run::json;
 use linerate_report::style::wrap;
@@ -41,15 +41,6 @@ pub struct Show {
     /// The run under way, or the last one.
     known: Live,
     total: u64,
-}
-
-/// A figure with its unit.
-pub fn figure(value: f64, unit: Option<&str>) -> String {
-    match unit {
-        Some(unit @ ("bit/s" | "datagrams/s" | "transactions/s" | "s")) => si(value, unit),
-        Some(unit) => format!("{value} {unit}"),
-        None => value.to_string(),
-    }
 }
 
 /// A line for a run. The name is cut before the figure is, and the figure before the line wraps.
@@ -226,7 +217,7 @@ impl Show {
         let Some(slot) = controller.slots().get(run.slot as usize) else { return };
         let what = match (run.state, run.value) {
             (RunState::Counted | RunState::Extra, Some(value)) => {
-                figure(value, run.unit.as_deref())
+                number::measured(value, run.unit.as_deref())
             }
             (RunState::Cut, _) => "cut, is repeated".to_owned(),
             (_, _) => format!("does not count: {}", run.error.as_deref().unwrap_or("no figure")),

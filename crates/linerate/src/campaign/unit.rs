@@ -5,6 +5,7 @@ use std::process::Command;
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
+use crate::output;
 use linerate_drive::campaign::Read;
 use linerate_model::exit::Exit;
 
@@ -106,8 +107,7 @@ pub fn install(
     })?;
     let text = unit(read, store, &program);
     if print {
-        print!("{text}");
-        return Ok(Exit::Complete);
+        return output::print(text.as_bytes());
     }
     let name = format!("linerate-{}.service", read.plan.name);
     let path = dir.join(&name);
@@ -121,7 +121,7 @@ pub fn install(
         )
     };
     std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &path)).map_err(unable)?;
-    println!("{}", path.display());
+    output::print(format!("{}\n", path.display()).as_bytes())?;
     if !enable {
         return Ok(Exit::Complete);
     }
@@ -140,9 +140,11 @@ pub fn install(
             &["the unit itself is written"],
         ));
     }
-    println!(
-        "after each boot of this machine it goes on; begin with: linerate campaign run {}",
+    let usual = store == read.path.with_extension("db");
+    let place = if usual { String::new() } else { format!(" --store {}", store.display()) };
+    let said = format!(
+        "after each boot of this machine it goes on; begin with: linerate campaign run {}{place}\n",
         read.path.display()
     );
-    Ok(Exit::Complete)
+    output::print(said.as_bytes())
 }

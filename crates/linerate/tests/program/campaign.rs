@@ -137,6 +137,13 @@ fn a_campaign_runs_and_others_read_it() {
     let files: Vec<&str> = files.lines().collect();
     assert_eq!(files, ["./local/test_sh_a.stat", "./local/test_sh_b.stat"]);
     assert_eq!(fs::read_to_string(folder.join(files[0])).unwrap().lines().count(), 6);
+    // Who reads the names may leave: the files are written all the same.
+    fs::remove_dir_all(folder.join("local")).unwrap();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    let out = command(&folder, &["export", "c.toml"]).stdout(closed).output().unwrap();
+    assert_eq!((out.status.code(), text(&out.stderr)), (Some(0), String::new()));
+    assert!(files.iter().all(|file| folder.join(file).exists()));
     match Command::new("ministat").args(&files).current_dir(&folder).output() {
         Err(_) => support::skip("a_campaign_runs_and_others_read_it", "ministat is not installed"),
         Ok(out) => {
@@ -273,6 +280,33 @@ fn a_disk_that_fills_up_never_acknowledges() {
     let felts: Vec<usize> = felts.collect();
     println!("acknowledged before: {felts:?}");
     assert!(felts.len() >= 3 && felts.iter().any(|acknowledged| *acknowledged > 0));
+}
+
+/// A new store comes from its log into its file only where there is room for both; where there is not, there is no store.
+#[test]
+fn a_disk_without_room_for_a_new_store_has_none() {
+    if !nix::unistd::geteuid().is_root() {
+        return support::skip("a_disk_without_room_for_a_new_store_has_none", "a mount needs root");
+    }
+    let plan = quick(COMMANDS).replace("warmup = 1\nruns = 6", "warmup = 0\nruns = 1");
+    let folder = scratch("no-room", &plan);
+    fs::create_dir(folder.join("disk")).unwrap();
+    let script = "mount -t tmpfs -o size=$1k none disk && cp c.toml disk && cd disk && \
+                  { \"$0\" campaign run c.toml >&2; echo $?; } && mount -o remount,size=4m \"$PWD\" && \
+                  exec \"$0\" campaign run c.toml >&2";
+    let mut felt = 0;
+    // The log and its index take some 70 KiB, the file as much as the log.
+    for size in (64..=136).step_by(12) {
+        let size = size.to_string();
+        let out = Command::new("unshare")
+            .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_linerate"), &size])
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(0), "{size} KiB: {}", text(&out.stderr));
+        felt += u32::from(text(&out.stdout).trim() != "0");
+    }
+    assert!(felt > 0, "there was room for all of it");
 }
 
 /// A program that reads `--json` reads one document, whatever became of the campaign.
@@ -572,6 +606,34 @@ fn a_plan_that_was_changed_is_refused_with_the_difference() {
     }
     // By its store it goes on with the plan that it began with.
     ok(&folder, &["resume", "c.db"]);
+}
+
+#[test]
+fn what_was_not_begun_is_no_campaign_to_any_verb() {
+    let folder = scratch("not-begun", &quick(COMMANDS));
+    for verb in ["resume", "status", "restore", "export"] {
+        let out = campaign(&folder, &[verb, "c.toml"]);
+        assert_eq!(out.status.code(), Some(1), "{verb}");
+        let said = text(&out.stderr);
+        assert!(said.contains("there is no campaign c.db"), "{verb}: {said}");
+        assert!(said.contains("campaign run PLAN"), "{verb}: {said}");
+    }
+}
+
+#[test]
+fn a_unit_goes_on_with_the_store_that_is_begun() {
+    let folder = scratch("unit-store", &quick(COMMANDS));
+    // One that agrees to all.
+    std::os::unix::fs::symlink("/bin/true", folder.join("systemctl")).unwrap();
+    for (more, begin) in
+        [(&[][..], "run c.toml\n"), (&["--store", "o.db"][..], "run c.toml --store o.db\n")]
+    {
+        let args = [&["install-unit", "c.toml", "--dir", "."][..], more].concat();
+        let out = command(&folder, &args).env("PATH", &folder).output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        let said = text(&out.stdout);
+        assert!(said.ends_with(&format!("begin with: linerate campaign {begin}")), "{said}");
+    }
 }
 
 #[test]
