@@ -260,12 +260,13 @@ impl Results {
         &self.found
     }
 
-    /// How many pairs were measured at the last time, when it began and what its number is, from 1.
+    /// How many pairs were measured at the last time, when it began and what its number is, from 1; nothing where none of it has
+    /// begun.
     pub(super) fn last(&self) -> Option<(usize, &str, u32)> {
         let time = self.times.last()?;
         let measured = time.cells.counts().measured;
         let number = u32::try_from(self.all_times()).unwrap_or(u32::MAX);
-        Some((measured, time.begun.as_deref().unwrap_or_default(), number))
+        Some((measured, time.begun.as_deref()?, number))
     }
 
     /// How many of the first times are old, never the last: `age` is `Less` of a date that is old, and `Greater` of one to

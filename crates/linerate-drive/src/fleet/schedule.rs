@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use linerate_fleet::schedule::{Due, Every, NoMoments, Schedule, Turn};
+use linerate_fleet::schedule::{Due, Every, LATE_S, NoMoments, Schedule, Turn};
 use linerate_model::fleet::FleetDocument;
 use linerate_model::record::ErrorRecord;
 use linerate_runner::signals::Stop;
@@ -18,6 +18,8 @@ use crate::Clock;
 
 /// While a moment is waited for, Ctrl-C and clocks that were set are looked for this often.
 const WAKE_EVERY: Duration = Duration::from_millis(500);
+/// Why moments were missed between which less passed than the clock on the wall says.
+const SLEPT: &str = "this machine slept, or its clock was set";
 
 /// When all pairs are measured, and what becomes of the results. Lengths are in seconds.
 pub struct Scheduled {
@@ -67,6 +69,7 @@ pub fn schedule(
             && let Some(begun_s) = wait(&schedule, last_s, &mut run, (stop, ends), on_event)
         {
             last_s = begun_s;
+            let (from_s, ticks) = (wall_s(clock), clock.elapsed());
             let time = run.results.all_times();
             run.results.make_room(time.saturating_add(1));
             run.begin(time, on_event);
@@ -81,11 +84,11 @@ pub fn schedule(
                     _ => Ordering::Greater,
                 });
             }
-            missed(
-                schedule.between(begun_s, wall_s(clock)),
-                "the time before took longer",
-                on_event,
-            );
+            let (now_s, took) = (wall_s(clock), clock.elapsed().saturating_sub(ticks));
+            let went_s = now_s.saturating_sub(from_s);
+            let was_set = went_s > took.as_secs().saturating_add(LATE_S);
+            let why = if was_set { SLEPT } else { "the time before took longer" };
+            missed(schedule.between(begun_s, now_s), why, on_event);
         }
     });
     match run.failed {
@@ -143,8 +146,7 @@ fn wait(
             Turn::Wait => clock.sleep(WAKE_EVERY),
             Turn::Begin => return Some(schedule.begun(due, now_s)),
             Turn::Missed => {
-                let why = "this machine slept, or its clock was set";
-                missed(schedule.between(due.at_s().saturating_sub(1), now_s), why, on_event);
+                missed(schedule.between(due.at_s().saturating_sub(1), now_s), SLEPT, on_event);
                 due = next();
             }
         }

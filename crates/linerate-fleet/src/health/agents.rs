@@ -15,6 +15,8 @@ const ALMOST_FORGOTTEN_S: u64 = 5 * 86_400;
 const SOON_S: i64 = 30 * 86_400;
 /// Too late for many to notice in time.
 const VERY_SOON_S: i64 = 3 * 86_400;
+/// Agents that are named in words; all of them are in the document.
+const MOST_NAMED: usize = 8;
 
 pub(super) const CHECKS: [Check<FleetAgent>; 6] = [
     ("agent.silent", silent),
@@ -61,10 +63,13 @@ fn old(agent: &FleetAgent) -> Found {
     Ok(oldest_s.filter(|seconds| *seconds >= OLD_S).map(|seconds| {
         let name = agent.name.as_str();
         let severity = if seconds >= ALMOST_FORGOTTEN_S { Problem } else { Warning };
-        let count = said(agent).map_or(0, |beat| beat.waiting);
+        let results = match said(agent).map_or(0, |beat| beat.waiting) {
+            1 => "1 result".to_owned(),
+            count => format!("{count} results"),
+        };
         Draft::new(
             severity,
-            format!("{name} has {count} results that no store has, the oldest for {}", long(seconds)),
+            format!("{name} has {results} that no store has, the oldest for {}", long(seconds)),
             "nobody has taken them, and after a week agents and broker forget them",
         )
         .of(&[name])
@@ -193,7 +198,7 @@ fn nat(agents: &[FleetAgent]) -> Found {
                 "neither reaches the other's server, and nothing relays tests",
             )
             .of(&names)
-            .run(format!("--pairs bipartite={}/OTHER,OTHER", names.join(",")))
+            .run(format!("--pairs bipartite={}/OTHER,OTHER", first(&names, ",", ",…")))
             .run("--address and --port of an agent whose port is forwarded to it"),
         ),
     })
@@ -201,10 +206,12 @@ fn nat(agents: &[FleetAgent]) -> Found {
 
 /// Names, of many the first.
 fn listed(names: &[&str]) -> String {
-    const MOST: usize = 8;
-    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(MOST) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    let more = names.len().saturating_sub(MOST_NAMED);
+    first(names, ", ", &format!(" and {more} more"))
+}
+
+/// The same with these words between them, and for all others.
+fn first(names: &[&str], between: &str, others: &str) -> String {
+    let shown = names.get(..MOST_NAMED).unwrap_or(names).join(between);
+    if names.len() > MOST_NAMED { format!("{shown}{others}") } else { shown }
 }

@@ -144,6 +144,8 @@ fn an_agent_that_is_not_well_is_told() {
     let what = "a has 2 results that no store has, the oldest for 60 minutes";
     assert_eq!(waits(3_600), one("agent.outbox-old", Warning, what));
     assert_eq!(waits(5 * 86_400)[0].1, Problem);
+    let alone = of_agent(|a| (beat(a).waiting, beat(a).oldest_s) = (1, Some(3_600)));
+    assert!(alone[0].2.starts_with("a has 1 result that no store has"), "{alone:?}");
     let grows = |before, oldest_s| {
         of_agent(|a| {
             (beat(a).waiting, beat(a).waiting_before) = (3, Some(before));
@@ -198,6 +200,21 @@ fn two_behind_nat_are_a_pair_that_cannot_be() {
     beat(&mut agents[2]).nat = Some(Nat::Behind);
     let what = "a, c are behind NAT: pairs of two of them cannot be measured";
     assert_eq!(found(broker(), agents), one("fleet.nat", Warning, what));
+}
+
+#[test]
+fn of_a_thousand_agents_behind_nat_the_first_are_named() {
+    let behind = |number: usize| {
+        let mut agent = agent(&format!("a{number}"));
+        beat(&mut agent).nat = Some(Nat::Behind);
+        agent
+    };
+    let agents = (0..1_000).map(behind).collect();
+    let judged = judge(&FleetFacts { broker: broker(), agents });
+    let [finding] = judged.findings.as_slice() else { panic!("{:?}", judged.findings.len()) };
+    assert!(finding.what.starts_with("a0, a1, a2, a3, a4, a5, a6, a7 and 992 more are behind"));
+    assert_eq!(finding.change[0], "--pairs bipartite=a0,a1,a2,a3,a4,a5,a6,a7,…/OTHER,OTHER");
+    assert_eq!(finding.agents.len(), 1_000);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use linerate_model::fleet_doctor::{FleetDoctor, FleetFinding};
 
 use crate::clean::{clean, clean_command};
 use crate::run::text::Layout;
+use crate::run::words::plural;
 use crate::style::Tone;
 
 /// Columns of the first words of each line.
@@ -14,10 +15,7 @@ const LABEL: usize = 9;
 pub fn text(document: &FleetDoctor, layout: Layout, all: bool) -> String {
     let mut out = String::new();
     let (broker, findings) = (&document.facts.broker, &document.judged.findings);
-    let agents = match document.facts.agents.len() {
-        1 => "1 agent".to_owned(),
-        count => format!("{count} agents"),
-    };
+    let agents = plural(document.facts.agents.len() as u64, "agent");
     let head = format!("{agents} at {}, nats-server {}", broker.url, broker.version);
     say(&mut out, layout, "doctor", &head, Tone::Label);
     let is_whole = |finding: &&FleetFinding| all || finding.severity > Severity::Note;
@@ -62,10 +60,7 @@ fn counts(document: &FleetDoctor) -> (String, Tone) {
     let findings = &document.judged.findings;
     let of = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let counted = [Severity::Problem, Severity::Warning, Severity::Note];
-    let words = counted.map(|severity| match of(severity) {
-        1 => format!("1 {}", severity.name()),
-        count => format!("{count} {}s", severity.name()),
-    });
+    let words = counted.map(|severity| plural(of(severity) as u64, severity.name()));
     let tone = match (of(Severity::Problem), of(Severity::Warning)) {
         (0, 0) => Tone::Good,
         (0, _) => Tone::Warn,

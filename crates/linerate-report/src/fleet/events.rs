@@ -3,6 +3,7 @@
 use linerate_model::fleet_events::{FleetEntry, FleetEvent, FleetEvents};
 
 use crate::clean::clean;
+use crate::run::words::plural;
 
 /// A line each, the oldest first; then what is not there.
 pub fn text(document: &FleetEvents) -> String {
@@ -12,9 +13,8 @@ pub fn text(document: &FleetEvents) -> String {
         let line = format!("{}  {by:<12}  {name:<10}  {words}", moment(&said.at));
         out.push_str(&format!("{}\n", clean(line.trim_end())));
     }
-    let count = document.events.len();
-    let plural = if count == 1 { "" } else { "s" };
-    out.push_str(&format!("{count} event{plural} since {}", clean(&document.since)));
+    let events = plural(document.events.len() as u64, "event");
+    out.push_str(&format!("{events} since {}", clean(&document.since)));
     for (count, words) in
         [(document.left_out, "earlier ones left out"), (document.unread, "not understood")]
     {

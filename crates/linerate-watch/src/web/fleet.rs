@@ -5,6 +5,8 @@ mod body;
 mod matrix;
 mod pair;
 
+use std::collections::BTreeSet;
+
 use linerate_model::fleet_now::{FleetNow, FleetTest};
 use linerate_model::record::ErrorRecord;
 use linerate_report::clean::clean;
@@ -92,9 +94,22 @@ impl Shown<'_> {
                 let words = "no run writes this file, and not every pair has had its turn: --resume goes on";
                 ("bad", words.to_owned())
             }
+            // A schedule goes on with another time, whether its last one is whole or not.
+            None if !self.is_whole() => {
+                ("", "no run writes this file, and not every pair has had its turn".to_owned())
+            }
             None => ("", "every pair has had its turn".to_owned()),
         };
         Part::new(class, words)
+    }
+
+    /// Whether each pair has a test of the last time.
+    fn is_whole(&self) -> bool {
+        let document = &self.now.document;
+        let last = document.deleted.saturating_add(document.times);
+        let tests = self.now.tests.iter().filter(|test| test.time == last);
+        let pairs: BTreeSet<usize> = tests.map(|test| test.pair).collect();
+        pairs.len() == document.pairs.len()
     }
 
     fn progress(&self) -> String {

@@ -18,6 +18,7 @@ mod schedule;
 mod serve;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 
@@ -137,6 +138,8 @@ fn explain(who: &Who) -> Result<Exit, ErrorRecord> {
 /// A new directory with a file for each record.
 struct Records {
     folder: PathBuf,
+    /// How many there are of each number: of a pair that is tried again each try may have one.
+    tries: BTreeMap<usize, u32>,
     failed: Option<ErrorRecord>,
 }
 
@@ -147,7 +150,7 @@ impl Records {
             let hints = ["a directory that does not exist yet, in one that does"];
             ErrorRecord::new(ErrorKind::Output, what, why.to_string(), &hints)
         })?;
-        Ok(Self { folder: folder.to_owned(), failed: None })
+        Ok(Self { folder: folder.to_owned(), tries: BTreeMap::new(), failed: None })
     }
 
     fn keep(&mut self, number: usize, from: &str, to: &str, record: &RunRecord) {
@@ -155,7 +158,10 @@ impl Records {
             let harmless = |c: char| c.is_ascii_alphanumeric() || c == '.';
             name.chars().map(|c| if harmless(c) { c } else { '_' }).take(60).collect::<String>()
         };
-        let file = format!("{:06}-{}-{}.json", number + 1, named(from), named(to));
+        let tries = self.tries.entry(number).or_default();
+        *tries = tries.saturating_add(1);
+        let again = if *tries > 1 { format!("-{tries}") } else { String::new() };
+        let file = format!("{:06}-{}-{}{again}.json", number + 1, named(from), named(to));
         let mut record = record.clone();
         record.label = Some(format!("{from} -> {to}"));
         let file = SavedFile::new(&self.folder.join(file));
@@ -319,6 +325,20 @@ fn ended(document: &FleetDocument) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_try_of_a_pair_has_its_record() {
+        let folder = std::env::temp_dir().join(format!("linerate-tries-{}", std::process::id()));
+        let mut records = Records::new(&folder).unwrap();
+        for (number, to) in [(0, "b-1"), (0, "b-1"), (1, "c")] {
+            records.keep(number, "a", to, &linerate_testkit::records::tcp());
+        }
+        assert_eq!(records.failed, None);
+        for name in ["000001-a-b_1.json", "000001-a-b_1-2.json", "000002-a-c.json"] {
+            assert!(folder.join(name).exists(), "{name}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn what_is_kept_of_the_command_line_has_no_secret() {

@@ -240,6 +240,18 @@ fn a_date_to_come_holds_no_old_time_back() {
 }
 
 #[test]
+fn a_time_in_which_nothing_has_begun_is_not_said() {
+    let asked = Asked { times: 0, ..asked("a,b", 0) };
+    let head = results::Head::new(&asked, Wanted::of(&asked).unwrap().metric);
+    let mut results = results::Results::new(&head, results::Deleted::nothing(&head));
+    results.make_room(2);
+    results.begun_at(0, "T");
+    assert_eq!(results.last(), None);
+    results.begun_at(1, "U");
+    assert_eq!(results.last(), Some((0, "U", 2)));
+}
+
+#[test]
 fn a_clock_that_is_set_neither_doubles_nor_loses_more_than_that() {
     let (folder, world) = (Folder::new("set"), Arc::<World>::default());
     *world.sets.lock().unwrap() = vec![(10 * HOUR_S, -7_200), (20 * HOUR_S, 3 * 3_600)];
@@ -262,6 +274,17 @@ fn a_time_that_takes_longer_than_what_lies_between_is_said_and_none_is_doubled()
     assert_eq!(document.times, 12);
     assert!(said.notes.iter().all(|note| note == "1 time was missed: the time before took longer"));
     assert_eq!(said.notes.len(), 12, "{:?}", said.notes);
+}
+
+#[test]
+fn a_clock_that_is_set_while_a_time_is_under_way_is_not_told_for_a_long_time() {
+    let (folder, world) = (Folder::new("set-amid"), Arc::<World>::default());
+    world.takes_s.store(1_800, Ordering::SeqCst);
+    // The first time begins after half an hour, and ten minutes at most.
+    *world.sets.lock().unwrap() = vec![(3_000, 3 * 3_600)];
+    let asked = Asked { times: 0, keep: folder.keep(false), ..asked("a,b", 0) };
+    let (_, said) = go_on(&world, &asked, ("1h", 1), None, 0);
+    assert_eq!(said.notes, ["3 times were missed: this machine slept, or its clock was set"]);
 }
 
 #[test]

@@ -125,6 +125,12 @@ fn a_run_under_way_is_told_with_its_tests() {
     now.document.interrupted = true;
     let html = shown(&now).matrix();
     assert!(!html.as_str().contains("under way now") && html.as_str().contains("--resume goes on"));
+    // Of a schedule that was ended in the middle of a time.
+    now.document.interrupted = false;
+    now.tests.retain(|test| (test.pair, test.time) != (9, 4) && test.end.is_some());
+    let page = shown(&now).matrix();
+    let words = "no run writes this file, and not every pair has had its turn<";
+    assert!(page.as_str().contains(words), "{}", page.as_str());
     let fault = ErrorRecord::new(ErrorKind::Store, "cannot use the results", "it is <gone>", &[]);
     let html = Shown { fault: Some(&fault), ..shown(&now) }.matrix();
     let words = "cannot use the results: it is &lt;gone&gt;. What stands here was read before";
