@@ -194,6 +194,24 @@ while True:
                 with self.assertRaises(linerate.LinerateError, msg=script):
                     linerate.document("compare", program=impostor(folder, script))
 
+    def test_an_experiment_gives_its_document_whatever_its_line_calls_it(self) -> None:
+        error = '{"kind":"interrupted","what":"it was ended","why":"by a signal","exit_code":130}'
+        for call, key in ((linerate.sweep, "document"), (linerate.search, "search")):
+            with tempfile.TemporaryDirectory() as folder:
+                script = f'echo \'{{"event":"end","{key}":{{"trials":[]}}}}\''
+                self.assertEqual(call("h", program=impostor(folder, script)).result(), {"trials": []})
+                script = f'echo \'{{"event":"end","{key}":{{"trials":[1],"error":{error}}}}}\'; exit 130'
+                with self.assertRaises(linerate.Interrupted) as caught:
+                    call("h", program=impostor(folder, script)).result()
+            self.assertEqual((caught.exception.what, caught.exception.kind), ("it was ended", "interrupted"))
+            self.assertEqual(typing.cast(typing.Any, caught.exception.record)["trials"], [1])
+
+    def test_an_error_of_another_programs_form_is_told(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = 'echo \'{"error":"unable to connect"}\'; exit 1'
+            with self.assertRaisesRegex(linerate.TestFailed, "unable to connect"):
+                linerate.document("iperf3", client="h", program=impostor(folder, script))
+
     def test_much_on_standard_error_holds_nothing_up(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             script = 'head -c 3000000 /dev/zero >&2; echo \'{"event":"end","record":{}}\''

@@ -186,9 +186,21 @@ impl Metric {
         if !of_iperf3 {
             return self.of_totals(run.get("totals")?);
         }
-        let found = self.iperf3.iter().find_map(|place| Some((*place, run.pointer(place)?)));
-        let (place, number) = found?;
+        let of_server = iperf3::is_of_server(run);
+        let own = |place: &&'static str| match *place {
+            HOST_CPU if of_server => REMOTE_CPU,
+            REMOTE_CPU if of_server => HOST_CPU,
+            place => place,
+        };
+        let mut places = self.iperf3.iter().map(own);
+        let (place, number) = places.find_map(|place| Some((place, run.pointer(place)?)))?;
         let number = number.as_f64()? * self.iperf3_scale;
+        // A server has zeros of what it does not know of the client.
+        if iperf3::is_unknown(run, place.split('/').nth(2)?)
+            || of_server && place == REMOTE_CPU && number == 0.0
+        {
+            return None;
+        }
         // The one sum of an older document of UDP is of what was sent.
         if self.place == RECEIVED && place == ONE_SUM {
             return Some(number * iperf3::arrived(run.pointer("/end/sum")?)?);
@@ -220,6 +232,11 @@ const fn metric(
 const RECEIVED: &str = "/receiver/bits_per_second";
 /// Of a document with a sum of both ends together.
 const ONE_SUM: &str = "/end/sum/bits_per_second";
+
+/// Of the host whose document it is, the client's in its own …
+const HOST_CPU: &str = "/end/cpu_utilization_percent/host_total";
+/// … and of the other end.
+const REMOTE_CPU: &str = "/end/cpu_utilization_percent/remote_total";
 
 /// The list; the first is [`DEFAULT`].
 pub const METRICS: &[Metric] = &[
@@ -284,13 +301,13 @@ pub const METRICS: &[Metric] = &[
         "CPU of the sender's data threads together; of iperf3, of the client",
         "/sender/cpu/threads_percent",
     )
-    .iperf3(&["/end/cpu_utilization_percent/host_total"], 1.0),
+    .iperf3(&[HOST_CPU], 1.0),
     metric(
         ("receiver_cpu", "% of a core", Lower),
         "CPU of the receiver's data threads together; of iperf3, of the server",
         "/receiver/cpu/threads_percent",
     )
-    .iperf3(&["/end/cpu_utilization_percent/remote_total"], 1.0),
+    .iperf3(&[REMOTE_CPU], 1.0),
     metric(
         ("sender_thread_cpu", "% of a core", Lower),
         "CPU of the sender's busiest data thread",

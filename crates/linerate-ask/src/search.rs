@@ -139,7 +139,12 @@ impl SearchArgs {
         for goal in &goals {
             usage::within(timed, &linerate_model::limits::DURATION_NS, goal.time.0)?;
         }
-        goals.dedup();
+        let mut seen: Vec<Goal> = Vec::new();
+        goals.retain(|goal| {
+            let new = !seen.contains(goal);
+            seen.push(goal.clone());
+            new
+        });
         let max = self.max.and_then(|max| max.0);
         if let Some(max) = max.filter(|max| *max <= self.min) {
             return Err(usage::error(

@@ -248,6 +248,15 @@ fn a_trial_of_a_tuning_takes_as_long_as_its_help_says() {
 }
 
 #[test]
+fn a_goal_that_is_given_twice_is_searched_once() {
+    let twice = "search h --preset ndr --preset pdr --preset ndr --goal loss=1% --goal loss=1%";
+    let Measure::Search(args) = measure(twice).unwrap() else { panic!("a search") };
+    let (settings, _) = args.asked().unwrap();
+    let names: Vec<&str> = settings.goals.iter().map(|goal| goal.name.as_str()).collect();
+    assert_eq!(names, ["ndr", "pdr", "loss=1%"]);
+}
+
+#[test]
 fn times_of_trials_are_looked_at_before_the_first() {
     let short = "search h --goal loss=0,time=1us --goal loss=1%,time=2s";
     let Measure::Search(args) = measure(short).unwrap() else { panic!("a search") };

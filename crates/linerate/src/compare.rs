@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::campaign::export;
+use crate::output;
 use linerate_analysis::compare::{self as analysis, Adjust, Margin};
 use linerate_analysis::input::{self, BootRule, InputError, ReadOptions};
 use linerate_analysis::metric;
@@ -95,7 +96,7 @@ pub struct CompareArgs {
     pub adjust: AdjustArg,
 
     /// Rows are printed tables: `N average sd [label]`, or rows of ministat
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["boots", "boots_of", "column", "metric"])]
     pub summary: bool,
 
     /// Draw these sets again on their own scale: labels or numbers from 1
@@ -106,7 +107,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// Columns of the text [default: the terminal's, or 100]
+    /// Columns of the text, 40 to 10000 [default: the terminal's, or 100]
     #[arg(long, value_name = "COLUMNS")]
     pub width: Option<usize>,
 
@@ -248,16 +249,19 @@ fn sets(args: &CompareArgs) -> Result<Sets, Failure> {
     let (mut sets, mut missing) = (Vec::<Set>::new(), Vec::new());
     let mut baseline = None;
     let mut within_a_boot = false;
+    let mut of_records = Vec::new();
     let files = files(args);
     for file in &files {
         if args.baseline.as_ref() == Some(file) {
             baseline = Some(sets.len());
         }
-        let (read, within, lacks) = read_file(file, &options)?;
+        let (records, (read, within, lacks)) = read_file(file, &options)?;
+        of_records.push(records);
         within_a_boot |= within;
         sets.extend(read);
         missing.extend(lacks);
     }
+    check_options(args, &of_records)?;
     if (args.summary || is_one_store(args))
         && let Some(label) = &args.baseline
     {
@@ -272,6 +276,23 @@ fn sets(args: &CompareArgs) -> Result<Sets, Failure> {
         upto.rotate_right(1);
     }
     Ok((sets, within_a_boot, missing))
+}
+
+/// An error where an option is of a kind of files that is not among those given: of each, whether it holds records.
+fn check_options(args: &CompareArgs, of_records: &[bool]) -> Result<(), Failure> {
+    if args.metric.is_some() && !of_records.contains(&true) {
+        let what = "--metric chooses a figure of records, and no file holds any";
+        return Err(Failure::usage(what, "of columns in a .stat file --column chooses one"));
+    }
+    let boots = args.boots.as_deref().is_some_and(|boots| boots != "none");
+    for (option, given) in [("--column", args.column.is_some()), ("--boots", boots)] {
+        if given && !of_records.contains(&false) {
+            let what = format!("{option} names a column, and no file has any");
+            let hint = "of records --metric chooses a figure, and they say their boots themselves";
+            return Err(Failure::usage(what, hint));
+        }
+    }
+    Ok(())
 }
 
 fn no_such_set(what: String, sets: &[Set]) -> Failure {
@@ -325,8 +346,8 @@ fn options(args: &CompareArgs) -> Result<analysis::Options, Failure> {
     })
 }
 
-/// The sets of a file.
-fn read_file(file: &Path, options: &ReadOptions) -> Result<Sets, Failure> {
+/// Whether a file holds records, and its sets.
+fn read_file(file: &Path, options: &ReadOptions) -> Result<(bool, Sets), Failure> {
     let name = file.display().to_string();
     let mut bytes = Vec::new();
     let outcome = if name == "-" {
@@ -336,10 +357,10 @@ fn read_file(file: &Path, options: &ReadOptions) -> Result<Sets, Failure> {
     };
     outcome.map_err(|error| Failure::of(format!("cannot read {name}"), error))?;
     if bytes.starts_with(linerate_store::MAGIC) && name != "-" {
-        return campaign(file, &name, options);
+        return Ok((true, campaign(file, &name, options)?));
     }
     let sets = input::read(if name == "-" { "<stdin>" } else { &name }, &bytes, options)?;
-    Ok((sets, false, Vec::new()))
+    Ok((input::holds_records(&bytes), (sets, false, Vec::new())))
 }
 
 /// The settings of a campaign, the plan's baseline first, each run with the boot it ran on.
@@ -423,9 +444,8 @@ fn zoom(args: &CompareArgs, sets: &[Set]) -> Result<Option<Vec<usize>>, Failure>
 
 /// A report on the comparison alone.
 fn page(view: &View) -> Result<Vec<u8>, Failure> {
-    let words = std::env::args().skip(1).map(|word| shell_word(&word));
-    let command = ["linerate".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ");
-    page_of_comparison(view.clone(), &command)
+    let command: Vec<String> = output::command().iter().map(|word| shell_word(word)).collect();
+    page_of_comparison(view.clone(), &command.join(" "))
         .map_err(|cause| Failure::of("cannot make the page", cause))
 }
 

@@ -140,10 +140,12 @@ impl Client {
         self.option("interval", nanos(time))
     }
 
-    /// Bits of payload per second, over all streams of each direction; of udp and tcp. 0 is as fast as it can.
+    /// Bits of payload per second, over all streams of each direction; of udp and tcp. 0 is as fast as it can. Of rr it is
+    /// refused when the test begins: there `option("rate", "10k")` is requests per second.
     #[must_use]
     pub fn rate_bps(self, rate: u64) -> Self {
-        self.option("rate", rate.to_string())
+        // A bare number would be one of requests there.
+        self.option("rate", if rate == 0 { "max".to_owned() } else { format!("{rate}bit/s") })
     }
 
     /// Streams each way.

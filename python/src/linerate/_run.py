@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ._errors import LinerateError, ProgramMissing, of_end, of_record
-from ._types import RunRecord
+from ._types import ErrorRecord, RunRecord
 
 if TYPE_CHECKING:
     # Before Python 3.11 it is another package's, which nobody needs for running this one.
@@ -88,6 +88,14 @@ def stop(child: subprocess.Popen[str]) -> int:
     return code
 
 
+def result_of(last: dict[str, Any]) -> dict[str, Any] | None:
+    """What the last line holds: a test's record, or the document of a sweep or (by its own name) a search."""
+    for key in ("record", "document", "search"):
+        if key in last:
+            return cast("dict[str, Any]", last[key])
+    return None
+
+
 class Run(Generic[EventT]):
     """One run of the program: its events as they happen, then its result.
 
@@ -116,10 +124,10 @@ class Run(Generic[EventT]):
         """Raises what the program ended with."""
         code = self._child.wait()
         last = self._last or {}
-        record = last.get("record")
-        error = last.get("error") or (record or {}).get("error")
+        result = result_of(last)
+        error = last.get("error") or (result or {}).get("error")
         if error is not None:
-            raise of_record(error, record)
+            raise of_record(error, cast("RunRecord | None", result))
         if code != 0 or last.get("event") != "end":
             raise of_end(self.command[0], code, self._words())
 
@@ -193,9 +201,9 @@ class Experiment(Run[dict[str, Any]]):
         """Waits for the end and gives the whole document, as `--json` prints it.
 
         Raises:
-            LinerateError: what the experiment ended with.
+            LinerateError: what the experiment ended with; `record` is the document as far as it went.
         """
-        return cast("dict[str, Any]", self.end()["document"])
+        return cast("dict[str, Any]", result_of(self.end()))
 
 
 class TestRun(Run[EventT]):
@@ -238,8 +246,11 @@ def document(verb: str, *words: object, program: str | None = None, **options: A
     if not isinstance(printed, dict):
         raise of_end(command[0], code, said)
     error = printed.get("error")
+    if isinstance(error, dict):
+        raise of_record(cast(ErrorRecord, error), cast(RunRecord, printed) if "id" in printed else None)
     if error:
-        raise of_record(error, cast(RunRecord, printed) if "id" in printed else None)
+        # As iperf3 says it.
+        raise of_end(command[0], code, str(error))
     # A doctor's finding is a result.
     if code not in (0, 5):
         raise of_end(command[0], code, said)

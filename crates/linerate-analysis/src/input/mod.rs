@@ -126,10 +126,16 @@ pub fn read(file: &str, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Set>,
     if options.summary {
         return summary::read(file, bytes);
     }
-    match bytes.iter().find(|b| !b.is_ascii_whitespace()) {
-        Some(b'{' | b'[') => records::read(file, bytes, options),
-        _ => stat::read(file, bytes, options),
+    if holds_records(bytes) {
+        records::read(file, bytes, options)
+    } else {
+        stat::read(file, bytes, options)
     }
+}
+
+/// Whether a file holds JSON, which has figures by their names; any other text has columns.
+pub fn holds_records(bytes: &[u8]) -> bool {
+    matches!(bytes.iter().find(|b| !b.is_ascii_whitespace()), Some(b'{' | b'['))
 }
 
 /// The figure of one linerate record or iperf3 document, in its metric's unit.
@@ -482,6 +488,9 @@ mod tests {
         assert_eq!(values("1 a\n2 a\n3 b\n", &column).1.unwrap().labels, ["a", "b"]);
         let size = ReadOptions { boots: BootRule::Size(2), ..auto.clone() };
         assert_eq!(values("1\n2\n3\n4\n", &size).1.unwrap().of, [0, 0, 1, 1]);
+        // A column that is not there is not made up for by comments.
+        let named = ReadOptions { boots: BootRule::Column("host".into()), ..auto.clone() };
+        assert!(error("# boot 1\n1\n2\n3\n", &named).contains("no boot column `host`"));
         let ignore = ReadOptions { boots: BootRule::Ignore, ..auto };
         assert_eq!(values("# boot 1\n1\n2\n3\n", &ignore).1, None);
     }

@@ -37,7 +37,7 @@ pub(super) fn read(
             other => runs.push(other),
         }
     }
-    let (mut values, mut boots, mut kinds, mut partial) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut values, mut boots, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     let mut seen = HashMap::new();
     for run in &runs {
         if run.get("event").is_some_and(|event| event != "end") {
@@ -56,7 +56,6 @@ pub(super) fn read(
         }
         values.push(value);
         kinds.push(doubts(run).collect::<BTreeSet<&str>>());
-        partial += usize::from(run.get("status").and_then(Value::as_str) == Some("partial"));
         let id = |p: &str| run.pointer(p).and_then(Value::as_str);
         boots.push(id("/client/boot_id").map(|client| {
             id("/server/boot_id").map_or(client.to_owned(), |server| format!("{client}/{server}"))
@@ -64,9 +63,6 @@ pub(super) fn read(
     }
     let boots = boots_of(file, boots, options)?;
     let mut notes = doubted(&kinds);
-    if partial > 0 {
-        notes.push(format!("{partial} of the runs were cut short (status partial)"));
-    }
     let unit = Some(metric.unit.to_owned());
     // A name that all runs of the set were given is its own.
     let given = |run: &Value| run.get("label").and_then(Value::as_str).map(str::to_owned);
@@ -127,7 +123,8 @@ pub(super) fn figure(
         let text = text.unwrap_or("the run failed");
         return Err(fail(format!("this run failed: {text}")).hint("take it out and run again"));
     }
-    if let Some(status @ ("failed" | "invalid")) = run.get("status").and_then(Value::as_str) {
+    let status = run.get("status").and_then(Value::as_str);
+    if let Some(status @ ("partial" | "failed" | "invalid")) = status {
         return Err(fail(format!("this run has status {status}")).hint("take it out and run again"));
     }
     metric.of_document(run, iperf3).filter(|x| in_range(*x)).ok_or_else(|| {
@@ -257,6 +254,7 @@ mod tests {
             ),
             ("{\"start\":{},\"end\":{}}", &options, "no received_bps"),
             ("{\"totals\":{},\"status\":\"invalid\"}", &options, "status invalid"),
+            ("{\"totals\":{},\"status\":\"partial\"}", &options, "status partial"),
             (mixed.as_str(), &options, "record 2 has no boot_id"),
             ("{}", &nope, "no metric `speed`"),
         ] {

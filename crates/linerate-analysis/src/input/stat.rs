@@ -202,7 +202,7 @@ impl Reader<'_> {
         if name.is_empty() {
             return Err(self.fail(number, None, "expected the boot's name after `# boot`".into()));
         }
-        if !self.options.boots.are_of_file() {
+        if self.options.boots != BootRule::Auto {
             return Ok(());
         }
         if let Some(line) = self.first_without_boot {

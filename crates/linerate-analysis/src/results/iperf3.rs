@@ -23,16 +23,17 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
         _ => "forward",
     };
     let end = &document["end"];
+    let sum = |name: &str| end.get(name).filter(|_| !is_unknown(document, name));
     let totals = match way {
         "both" => Figures {
-            forward: Some(pair(&end["sum_sent"], &end["sum_received"])),
-            reverse: Some(pair(&end["sum_sent_bidir_reverse"], &end["sum_received_bidir_reverse"])),
+            forward: Some(pair(sum("sum_sent"), sum("sum_received"))),
+            reverse: Some(pair(sum("sum_sent_bidir_reverse"), sum("sum_received_bidir_reverse"))),
             ..Figures::default()
         },
         // Older ones of UDP have but one sum, of what was sent.
         _ if end.get("sum_sent").is_none() => one_sum(&end["sum"]),
         _ => {
-            let pair = pair(&end["sum_sent"], &end["sum_received"]);
+            let pair = pair(sum("sum_sent"), sum("sum_received"));
             Figures { sender: pair.sender, receiver: pair.receiver, ..Figures::default() }
         }
     };
@@ -41,16 +42,25 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
     }
     let rows = document["intervals"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let target =
+    let peer =
         start["connecting_to"]["host"].as_str().or(start["accepted_connection"]["host"].as_str());
-    let host = start["system_info"].as_str().and_then(|s| s.split_whitespace().nth(1));
+    let own = start["system_info"].as_str().and_then(|s| s.split_whitespace().nth(1));
+    let of_server = is_of_server(document);
+    let (client, server) = if of_server { (peer, own) } else { (own, peer) };
+    let target = server.filter(|_| !of_server);
+    let command: Vec<String> = match of_server {
+        true => vec!["iperf3".into(), "-s".into()],
+        false => vec!["iperf3".into(), "-c".into(), target.unwrap_or("HOST").into()],
+    };
     let seconds = start["timestamp"]["timesecs"].as_u64();
+    // Whether it is of the end that sent.
+    let sent = (way == "forward") == start.get("connecting_to").is_some();
     Ok(RunRecord {
         format: 1,
         id: text(&start["cookie"]),
         started: seconds.map_or_else(|| text(&start["timestamp"]["time"]), rfc3339),
         linerate: ProgramFacts { version: text(&start["version"]) },
-        command: vec!["iperf3".into(), "-c".into(), target.unwrap_or("HOST").into()],
+        command,
         target: target.map(str::to_owned),
         label: None,
         title: None,
@@ -62,16 +72,16 @@ pub(super) fn record(document: &Value) -> Result<RunRecord, String> {
         agreed: None,
         cuts: Vec::new(),
         client: HostFacts {
-            hostname: host.unwrap_or("client").to_owned(),
+            hostname: client.unwrap_or("client").to_owned(),
             linerate: "none: iperf3".to_owned(),
             ..HostFacts::default()
         },
-        server: target.map(|name| HostFacts {
+        server: server.map(|name| HostFacts {
             hostname: name.to_owned(),
             linerate: "none: iperf3".to_owned(),
             ..HostFacts::default()
         }),
-        intervals: rows.iter().filter_map(|row| interval(row, way == "both")).collect(),
+        intervals: rows.iter().filter_map(|row| interval(row, way == "both", sent)).collect(),
         events: Vec::new(),
         totals,
         streams: Vec::new(),
@@ -109,12 +119,13 @@ fn plan(test: &Value, start: &Value, way: &str) -> PlanRecord {
     }
 }
 
-fn interval(row: &Value, both: bool) -> Option<Interval> {
+/// Before 3.7 an interval does not say whose it is: it is of the end whose document this is, which `sent` or did not.
+fn interval(row: &Value, both: bool, sent: bool) -> Option<Interval> {
     let sum = &row["sum"];
     if flag(&sum["omitted"]) {
         return None;
     }
-    let figures = |sum: &Value| match flag(&sum["sender"]) {
+    let figures = |sum: &Value| match sum.get("sender").map_or(sent, flag) {
         true => Pair { sender: sender(sum), receiver: None },
         false => Pair { sender: None, receiver: receiver(sum) },
     };
@@ -128,8 +139,25 @@ fn interval(row: &Value, both: bool) -> Option<Interval> {
     Some(Interval { start_s: sum["start"].as_f64()?, end_s: sum["end"].as_f64()?, figures })
 }
 
-fn pair(sent: &Value, received: &Value) -> Pair {
-    Pair { sender: sender(sent), receiver: receiver(received) }
+fn pair(sent: Option<&Value>, received: Option<&Value>) -> Pair {
+    Pair { sender: sent.and_then(sender), receiver: received.and_then(receiver) }
+}
+
+/// Whether a document is of a server.
+pub(crate) fn is_of_server(document: &Value) -> bool {
+    document["start"].get("accepted_connection").is_some()
+}
+
+/// Whether a sum at a document's end is of the client's end and the document of a server, which has zeros of it.
+pub(crate) fn is_unknown(document: &Value, sum: &str) -> bool {
+    let reverse = flag(&document["start"]["test_start"]["reverse"]);
+    let of_client = match sum {
+        "sum_sent" => !reverse,
+        "sum_received" => reverse,
+        "sum_received_bidir_reverse" => true,
+        _ => false,
+    };
+    of_client && is_of_server(document) && document["end"][sum]["bytes"] == 0
 }
 
 /// Share of what the one sum of an older UDP document says that arrived.
@@ -194,6 +222,59 @@ mod tests {
         assert_eq!(rfc3339(1_709_164_800), "2024-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_795_393_982), "2026-11-23T00:33:02Z");
         assert_eq!(rfc3339(u64::MAX), "");
+    }
+
+    #[test]
+    fn an_interval_that_says_no_end_is_of_the_end_that_wrote_it() {
+        let sum = serde_json::json!({
+            "start": 0, "end": 1, "seconds": 1, "bytes": 1, "bits_per_second": 8, "retransmits": 3
+        });
+        for (end, reverse, sends) in [
+            ("connecting_to", 0, true),
+            ("connecting_to", 1, false),
+            ("accepted_connection", 0, false),
+            ("accepted_connection", 1, true),
+        ] {
+            let document = serde_json::json!({
+                "start": { end: { "host": "h" }, "test_start": { "reverse": reverse } },
+                "intervals": [{ "sum": sum }],
+                "end": { "sum_sent": sum, "sum_received": sum }
+            });
+            let intervals = record(&document).unwrap().intervals;
+            let figures = &intervals[0].figures;
+            let got = (figures.sender.is_some(), figures.receiver.is_some());
+            assert_eq!(got, (sends, !sends), "{end}, reverse {reverse}");
+        }
+    }
+
+    /// As 3.12 writes them.
+    #[test]
+    fn what_a_server_does_not_know_is_absent() {
+        use crate::metric::find;
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let received = read(include_str!("../../../linerate/tests/iperf3-3.12/server-udp.json"));
+        let sent = read(include_str!("../../../linerate/tests/iperf3-3.12/server-udp-R.json"));
+        let of = |document: &Value, name: &str| find(name).unwrap().of_document(document, true);
+        for (document, known, unknown) in [
+            (&received, ["received_bps", "loss", "jitter"], ["sent_bps", "retransmits"]),
+            (&sent, ["sent_bps"; 3], ["received_bps", "loss"]),
+        ] {
+            let record = record(document).unwrap();
+            let client = document["start"]["accepted_connection"]["host"].as_str().unwrap();
+            assert_eq!((record.client.hostname.as_str(), record.command.len()), (client, 2));
+            for name in known {
+                assert!(of(document, name).is_some(), "{name}");
+                assert!(find(name).unwrap().of(&record).is_some(), "{name}");
+            }
+            for name in unknown {
+                assert_eq!(of(document, name), None, "{name}");
+                assert_eq!(find(name).unwrap().of(&record), None, "{name}");
+            }
+        }
+        assert_eq!((of(&sent, "jitter"), of(&sent, "sender_cpu")), (None, None));
+        // Its own share of a core is that of the server.
+        let host = sent["end"]["cpu_utilization_percent"]["host_total"].as_f64();
+        assert_eq!(of(&sent, "receiver_cpu"), host);
     }
 
     #[test]

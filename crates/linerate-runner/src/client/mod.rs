@@ -161,7 +161,11 @@ pub(crate) fn run(
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(e) => return failed(record, errors::unable("start the client", &e.to_string())),
+        Err(e) => {
+            let record = failed(record, errors::unable("start the client", &e.to_string()));
+            observer.end(&record);
+            return record;
+        }
     };
     let unbegun = record.clone();
     let test = async {

@@ -1,6 +1,8 @@
 //! `linerate compare` from outside: text, JSON, figures, exit codes, and what a browser shows.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -179,6 +181,11 @@ fn printed_tables_are_reproduced() {
     assert_eq!(format!("{error:.2}"), "1010.13");
     let shown = text(&folder, &["--summary", "pps"]);
     assert!(shown.contains("-98210.6 +/- 1518.79; -33.2959% +/- 0.514908%"), "{shown}");
+    // Such a row has no columns and no runs to choose from.
+    for of_runs in ["--column=2", "--metric=loss", "--boots=none", "--boots-of=10"] {
+        let out = run(&folder, &["--summary", "pps", of_runs]);
+        assert_eq!(out.status.code(), Some(2), "{of_runs}");
+    }
 }
 
 #[test]
@@ -280,6 +287,8 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
         )
     };
     write("rates.jsonl", &[record(1, 1), record(2, 1), record(3, 1)].concat());
+    let booted = |id: u32| record(id, 1).replacen('{', "{\"client\":{\"boot_id\":\"a\"},", 1);
+    write("boots.jsonl", &[booted(1), booted(2), booted(3)].concat());
     write("twice.json", &[record(1, 1), record(2, 1), record(1, 1)].concat());
     write("newer.json", &[record(1, 1), record(2, 1), record(3, 2)].concat());
     for (args, code, want) in [
@@ -307,6 +316,9 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
         (&["good.stat", "--level", "100"], 2, "`100` is not a level"),
         (&["good.stat", "--margin", "-1%"], 2, "margin"),
         (&["good.stat", "--metric", "speed"], 2, "no metric `speed`"),
+        (&["good.stat", "--metric", "loss"], 2, "--metric chooses a figure of records"),
+        (&["rates.jsonl", "--column", "2"], 2, "--column names a column, and no file has any"),
+        (&["boots.jsonl", "--boots", "2"], 2, "--boots names a column, and no file has any"),
         (&["good.stat", "--zoom", "x"], 2, "no set `x`"),
         (&["good.stat", "--nope"], 2, "--nope"),
         (&[], 2, "FILE"),
@@ -324,8 +336,23 @@ fn bad_input_is_a_sentence_and_an_exit_code() {
     assert_eq!(json(&folder, &["good.stat", "same.stat"])["unit"], Value::Null);
     let named = json(&folder, &["good.stat", "mbit.stat", "--unit", "Mbit/s"]);
     assert_eq!(named["unit"], "Mbit/s");
+    // Each option has its file.
+    let both = ["rates.jsonl", "good.stat", "--unit", "bit/s", "--metric", "received_bps"];
+    assert_eq!(json(&folder, &[&both[..], &["--column", "1"]].concat())["unit"], "bit/s");
     // One file as two settings is compared; only within a set it would count twice.
     assert_eq!(json(&folder, &["rates.jsonl", "rates.jsonl"])["unit"], "bit/s");
+}
+
+#[test]
+fn a_page_names_files_whose_names_are_no_text() {
+    let folder = scratch("compare-bytes");
+    let name = OsStr::from_bytes(b"a\xff.stat");
+    fs::write(folder.join(name), "1\n2\n3\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["compare", "--html", "out.html"]).arg(name).current_dir(&folder);
+    let out = command.output().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(fs::read_to_string(folder.join("out.html")).unwrap().contains("out.html"));
 }
 
 /// The page in a real browser: it must draw something in both themes, and the two must differ.

@@ -6,8 +6,10 @@ mod likeness;
 use crate::support;
 use linerate_testkit::peer::LONG;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -25,6 +27,14 @@ fn possible(test: &str) -> bool {
         skip(test, "there is no iperf3 (Debian: apt-get install iperf3)");
     }
     there
+}
+
+#[test]
+fn a_title_that_is_no_text_is_no_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(["iperf3", "-c", "127.0.0.1", "-p", "9", "-T"]).arg(OsStr::from_bytes(b"\xff"));
+    let out = command.output().expect("the program");
+    assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
 /// A real iperf3 server for one test.

@@ -106,6 +106,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_sent() {
         Client::udp(Where::Local).option("verbose", true),
         Client::tcp(Where::Local).time(Duration::from_secs(100_000_000)),
         Client::rr(Where::Local).streams(0),
+        // Requests have a rate that is no bits.
+        Client::rr(Where::Local).rate_bps(1_000),
+        Client::rr(Where::Local).rate_bps(0),
     ] {
         let failed = client.clone().run().map(drop).expect_err("refused");
         let sent = failed.record.is_some_and(|record| record.totals != Figures::default());
