@@ -9,6 +9,11 @@ fn with_exit_codes(examples: &str) -> String {
     with_codes(examples, Exit::ALL.into_iter().filter(|exit| *exit != Exit::Found))
 }
 
+/// Of what answers others until Ctrl-C, which ends it as it should.
+fn until_ctrl_c(examples: &str) -> String {
+    with_codes(examples, [Exit::Complete, Exit::Failed, Exit::Usage, Exit::Unreachable])
+}
+
 fn with_codes(examples: &str, exits: impl IntoIterator<Item = Exit>) -> String {
     let mut text = format!("Examples:\n{examples}\nExit codes:\n");
     for exit in exits {
@@ -89,11 +94,11 @@ pub fn serve(whole: bool) -> String {
             .any(|part| line.contains(part))
     };
     let shown = examples.split_inclusive('\n').filter(|line| whole || alone(line));
-    with_exit_codes(&shown.collect::<String>())
+    until_ctrl_c(&shown.collect::<String>())
 }
 
 pub fn probe() -> String {
-    with_exit_codes(
+    until_ctrl_c(
         "  linerate probe a.example b.example 192.0.2.0/24
   curl 'http://127.0.0.1:15202/probe?target=a.example&module=udp'
   linerate probe a.example --modules probes.toml

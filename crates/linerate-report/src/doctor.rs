@@ -7,6 +7,7 @@ use linerate_model::setting::core_list;
 use crate::clean::{clean, clean_command};
 use crate::number;
 use crate::run::text::Layout;
+use crate::run::words::plural;
 use crate::style::Tone;
 
 /// Columns of the first words of each line.
@@ -139,7 +140,7 @@ fn proof(out: &mut String, document: &DoctorDocument, layout: Layout) {
 
 /// How many of each severity there are.
 pub(crate) fn counts(document: &DoctorDocument) -> (String, Tone) {
-    let of = |severity| document.findings.iter().filter(|f| f.severity == severity).count();
+    let of = |severity| document.findings.iter().filter(|f| f.severity == severity).count() as u64;
     let (problems, warnings, notes) =
         (of(Severity::Problem), of(Severity::Warning), of(Severity::Note));
     let tone = match (problems, warnings) {
@@ -147,15 +148,11 @@ pub(crate) fn counts(document: &DoctorDocument) -> (String, Tone) {
         (0, _) => Tone::Warn,
         _ => Tone::Bad,
     };
-    let many = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        count => format!("{count} {word}s"),
-    };
     let words = format!(
         "{}, {}, {} in {} checks; {} could not be made",
-        many(problems, "problem"),
-        many(warnings, "warning"),
-        many(notes, "note"),
+        plural(problems, "problem"),
+        plural(warnings, "warning"),
+        plural(notes, "note"),
         document.checks,
         document.unknown.len()
     );

@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(seconds(f64::INFINITY), "-");
         assert_eq!(chosen_seconds(10.0), "10 s");
         assert_eq!(chosen_seconds(0.25), "0.25 s");
+        assert_eq!(measured(48.21e-6, Some("s")), "48.21 µs");
     }
 
     #[test]

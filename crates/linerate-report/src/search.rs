@@ -8,6 +8,7 @@ use linerate_model::search::{BoundRecord, GoalRecord, SearchDocument};
 use crate::clean::clean;
 use crate::number;
 use crate::run::text::Layout;
+use crate::run::words::plural;
 use crate::style::Tone;
 
 pub use rows::{bounds, head, row};
@@ -61,8 +62,8 @@ pub fn end(document: &SearchDocument, layout: Layout) -> String {
             say("irregular", irregular, Tone::Warn);
         }
     }
-    let count = document.trials.len();
-    say("took", &format!("{count} trials, {:.1} s", document.seconds), Tone::Plain);
+    let count = plural(document.trials.len() as u64, "trial");
+    say("took", &format!("{count}, {:.1} s", document.seconds), Tone::Plain);
     for because in &document.because {
         say("limited by", because, Tone::Plain);
     }
@@ -180,13 +181,13 @@ mod tests {
         insta::assert_snapshot!(shown(&document(false, None, 0.0)), @r"
         partial     the search was interrupted; what was found so far:
         pdr         not settled: not even 42.20 Mbit/s holds: at most 0.500 % not delivered, in trials of 1 s; the most that arrived was 39.90 Mbit/s, of 200.0 Mbit/s sent
-        took        1 trials, 1.4 s
+        took        1 trial, 1.4 s
         ");
         insta::assert_snapshot!(shown(&document(false, Some(39.8e6), 39.8e6)), @r"
         partial     the search was interrupted; what was found so far:
         pdr         not settled: 39.80 Mbit/s holds, 42.20 Mbit/s does not: at most 0.500 % not delivered, in trials of 1 s; the most that arrived was 39.90 Mbit/s, of 200.0 Mbit/s sent
                     not settled, lower bound: 39.80 Mbit/s arrived, 0 of 7 trials bad, so a trial fails with probability 0.00 to 0.40
-        took        1 trials, 1.4 s
+        took        1 trial, 1.4 s
         ");
     }
 
@@ -195,7 +196,7 @@ mod tests {
         insta::assert_snapshot!(shown(&document(true, Some(42e6), 40e6)), @r"
         pdr         42.00 Mbit/s holds by the allowance for delay alone (40.00 Mbit/s arrived), 42.20 Mbit/s does not: at most 0.500 % not delivered, in trials of 1 s
                     lower bound: 40.00 Mbit/s arrived, 0 of 7 trials bad, so a trial fails with probability 0.00 to 0.40
-        took        1 trials, 1.4 s
+        took        1 trial, 1.4 s
         ");
         assert!(!shown(&document(true, Some(40e6), 39.9e6)).contains("alone"));
     }

@@ -7,6 +7,7 @@ use linerate_model::served::{
 
 use crate::clean::clean;
 use crate::number;
+use crate::run::words::plural;
 
 /// `runs as linerate (uid 998) · Landlock on · seccomp off: the kernel has none`.
 pub fn sandboxed(sandboxed: &Sandboxed) -> String {
@@ -93,9 +94,8 @@ fn what(test: &ServedTest) -> String {
         Direction::Reverse => "reverse",
         Direction::Both => "both ways",
     };
-    let streams = if test.streams == 1 { "stream" } else { "streams" };
-    let program = test.dialect.program();
-    format!("{} {direction}, {} {streams}, {program}", test.kind.name(), test.streams)
+    let streams = plural(u64::from(test.streams), "stream");
+    format!("{} {direction}, {streams}, {}", test.kind.name(), test.dialect.program())
 }
 
 fn amount(bytes: u64, rate: Option<f64>) -> String {

@@ -1,5 +1,6 @@
 //! A sweep on the screen: what stands there at any width, and what a hostile peer's words may do.
 
+use linerate_model::host::HostFacts;
 use linerate_model::plan::Way;
 use linerate_model::record::{Limit, ProgramFacts, Status};
 use linerate_model::sweep::{
@@ -126,6 +127,16 @@ fn eighty_columns_hold_what_matters() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn one_core_is_one() {
+    let host = |name: &str, cores| {
+        Some(HostFacts { hostname: name.into(), cores: Some(cores), ..HostFacts::default() })
+    };
+    let document = SweepDocument { client: host("a", 1), server: host("b", 2), ..board() };
+    let text = render(&document, PLAIN);
+    assert!(text.contains("a, 1 core → b, 2 cores\n"), "{text}");
 }
 
 #[test]

@@ -77,11 +77,12 @@ fn main() -> ExitCode {
         return code;
     }
     let wish = output::OutputMode::of(&argv);
-    let done = args::parse(argv).and_then(|cli| match cli {
+    let done = args::parse(argv.clone()).and_then(|cli| match cli {
         Some(cli) => dispatch(cli),
         None => Ok(Exit::Complete.into()),
     });
     done.unwrap_or_else(|error| {
+        let error = args::with_equals_sign(error, &argv);
         output::report_error(&error, wish);
         Exit::from_code(error.exit_code).into()
     })

@@ -15,9 +15,12 @@ const RUN_MARK: char = 'o';
 /// Lines of marks that a lane may take; beyond, a mark stands for several values, and says so.
 const MOST_ROWS: usize = 60;
 
-/// Lays the view out in `width` columns (at least 40).
+/// More columns show no more of a plot, and each takes memory.
+const WIDEST: usize = 10_000;
+
+/// Lays the view out in `width` columns (40 to 10,000).
 pub fn render(view: &View, width: usize) -> String {
-    let width = width.max(40);
+    let width = width.clamp(40, WIDEST);
     let mut out = format!("{}\n\n", view.headline);
     let all: Vec<usize> = (0..view.sets.len()).collect();
     plot(&mut out, view, &all, width);
@@ -266,6 +269,13 @@ mod tests {
         let scale = Scale::covering(big.sets[0].drawn.iter().copied(), 60).unwrap();
         let lane = lane(&big.sets[0], &scale);
         assert!(lane.drawn == 5000 && lane.values_a_mark > 1 && lane.rows.len() <= MOST_ROWS);
+    }
+
+    #[test]
+    fn any_width_is_drawn() {
+        let view = view(&[("a", "1\n2\n3\n"), ("b", "2\n3\n4\n")], &analysis::Options::default());
+        assert_eq!(render(&view, 0), render(&view, 40));
+        assert_eq!(render(&view, usize::MAX), render(&view, WIDEST));
     }
 
     /// A large offset must not cost the difference its digits, with boots and without.

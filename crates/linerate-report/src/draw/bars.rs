@@ -13,13 +13,13 @@ const ROW: f64 = 26.0;
 const BAR: f64 = 12.0;
 /// Where names begin, and where bars may end; numbers stand behind.
 const EDGE: f64 = 12.0;
-const TO: f64 = 760.0;
+const TO: f64 = 720.0;
 /// Width of a letter of a name, and what lies between it and the bars.
 const LETTER: f64 = 7.0;
 const GAP: f64 = 16.0;
-/// Letters of a name, and of the numbers.
+/// Letters of a name, and of the numbers: of gains of a thousand percent all are seen.
 const NAME: usize = 42;
-const NUMBERS: usize = 28;
+const NUMBERS: usize = 33;
 /// Bars that are drawn; tables have them all.
 const MOST: usize = 60;
 
@@ -146,6 +146,14 @@ mod tests {
         let from = EDGE + GAP + LETTER * 14.0;
         let zero = from + (TO - from) * 60.0 / 80.4;
         assert!(out.contains(&format!("<line class=\"median\" x1=\"{zero:.1}\"")), "{out}");
+    }
+
+    #[test]
+    fn numbers_of_a_large_gain_are_whole() {
+        let mut out = String::new();
+        let bars = vec![bar("window 64 MiB", 1123.4, 1012.3, 1234.5)];
+        Bars::new("t", "a", bars).unwrap().draw(&mut out, 0.0);
+        assert!(out.contains(">+1123.4 % (+1012.3 to +1234.5)</text>"), "{out}");
     }
 
     #[test]

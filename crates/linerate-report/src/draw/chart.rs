@@ -9,8 +9,6 @@ use super::{COLOURS, WIDTH, beside_axis, shortened, text};
 
 mod ruler;
 
-pub use self::ruler::value_text;
-
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 24.0;
 /// Right of the plot, when an axis stands there.

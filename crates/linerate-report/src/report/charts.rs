@@ -57,7 +57,7 @@ fn span(y: &[Option<f64>], text: fn(f64) -> String) -> String {
     let (low, high) =
         known.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));
     match () {
-        () if low > high => "nothing".to_owned(),
+        () if low > high => "unknown".to_owned(),
         () if low == high => text(low),
         () => format!("{} to {}", text(low), text(high)),
     }
@@ -67,10 +67,12 @@ fn rate(x: &[f64], at: &[Option<Flow<'_>>], plan: &PlanRecord, suffix: &str) -> 
     let sent = values(at, Flow::sent_bps);
     let received = values(at, Flow::received_bps);
     let lost = values(at, |f| f.lost_ratio().map(|l| l * 100.0));
-    let mut alt = format!("Each interval sent {}", span(&sent, number::rate));
-    if received.iter().any(Option::is_some) {
-        alt.push_str(&format!(" and received {}", span(&received, number::rate)));
-    }
+    let known = |(done, y): (&str, &Vec<Option<f64>>)| {
+        let any = y.iter().any(Option::is_some);
+        any.then(|| format!("{done} {}", span(y, number::rate)))
+    };
+    let moved = [("sent", &sent), ("received", &received)].into_iter().filter_map(known);
+    let mut alt = format!("Each interval {}", moved.collect::<Vec<_>>().join(" and "));
     if lost.iter().any(Option::is_some) {
         alt.push_str(&format!("; loss was {}", span(&lost, |l| number::loss(l / 100.0))));
     }
@@ -110,9 +112,14 @@ fn cores(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
             _ => "its core".to_owned(),
         };
         let busy = values(&cpu, |c| c.core_percent);
-        words.push(format!("The {end}'s {core} was {} busy", span(&busy, number::cpu)));
-        series.push(Series::line(&format!("{end}: {core} busy"), colour, busy));
         let thread = values(&cpu, |c| Some(c.thread_percent));
+        words.push(match busy.iter().any(Option::is_some) {
+            true => format!("The {end}'s {core} was {} busy", span(&busy, number::cpu)),
+            false => {
+                format!("The {end}'s data thread took {} of a core", span(&thread, number::cpu))
+            }
+        });
+        series.push(Series::line(&format!("{end}: {core} busy"), colour, busy));
         series.push(Series::line(&format!("{end}: data thread"), colour, thread).kind(Kind::Thin));
         for (label, colour, value) in [
             ("softirq", if colour == 0 { 4 } else { 3 }, values(&cpu, |c| c.softirq_percent)),
@@ -166,16 +173,25 @@ fn delay(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
 fn tcp(x: &[f64], at: &[Option<Flow<'_>>], suffix: &str) -> Chart {
     let rtt = values(at, |f| f.tcp()?.rtt_s);
     let window = values(at, |f| f.tcp()?.cwnd_bytes.map(|c| c as f64));
-    let again = values(at, |f| f.tcp()?.retransmits.map(|r| r as f64));
-    let total: f64 = again.iter().flatten().sum();
-    Chart::new(format!("Round trip and congestion window over time{suffix}"), format!(
-            "The smoothed round trip was {}, the congestion window {}; {total} segments were retransmitted.",
+    let again = at.iter().flatten().filter_map(|f| f.tcp()?.retransmits);
+    let again = again.reduce(u64::saturating_add).map_or(String::new(), |again| {
+        format!("; {} segments were retransmitted", number::integer(again))
+    });
+    Chart::new(
+        format!("Round trip and congestion window over time{suffix}"),
+        format!(
+            "The smoothed round trip was {}, the congestion window {}{again}.",
             span(&rtt, number::seconds),
             span(&window, |w| number::bytes(w as u64))
-        ), (time(), Axis::from_zero("smoothed round trip", Unit::Seconds)), x.to_vec(), vec![
+        ),
+        (time(), Axis::from_zero("smoothed round trip", Unit::Seconds)),
+        x.to_vec(),
+        vec![
             Series::line("round trip", 0, rtt),
             Series::line("congestion window", 1, window).right(),
-        ]).right(Axis::from_zero("congestion window, bytes", Unit::Bytes))
+        ],
+    )
+    .right(Axis::from_zero("congestion window, bytes", Unit::Bytes))
 }
 
 fn distributions(total: Flow<'_>, suffix: &str) -> Chart {
@@ -310,5 +326,34 @@ mod tests {
             assert!(titles(&cut).iter().any(|title| title.starts_with("Rate over time")));
             assert_eq!(titles(&cut), titles(&whole));
         }
+    }
+
+    #[test]
+    fn what_is_not_known_of_intervals_is_not_told_as_nothing() {
+        let alt = |record: &RunRecord, title: &str| {
+            let figures = of(record);
+            let words = figures.iter().map(Figure::words).find(|(of, _)| of.starts_with(title));
+            words.expect(title).1.to_owned()
+        };
+        let mut record = records::tcp();
+        let rates = alt(&record, "Rate over time");
+        assert!(rates.starts_with("Each interval sent ") && rates.contains(" and received "));
+        assert!(alt(&record, "Round trip").ends_with(" segments were retransmitted."));
+        for interval in &mut record.intervals {
+            let sender = interval.figures.sender.as_mut().unwrap();
+            let tcp = sender.tcp.as_mut().unwrap();
+            (tcp.retransmits, tcp.cwnd_bytes) = (None, None);
+            let cpu = interval.figures.receiver.as_mut().and_then(|end| end.cpu.as_mut());
+            cpu.unwrap().core_percent = None;
+        }
+        let trip = alt(&record, "Round trip");
+        assert!(trip.ends_with(", the congestion window unknown."), "{trip}");
+        let cores = alt(&record, "CPU by core");
+        assert!(cores.contains("The receiver's data thread took "), "{cores}");
+        for interval in &mut record.intervals {
+            interval.figures.sender = None;
+        }
+        let rates = alt(&record, "Rate over time");
+        assert!(rates.starts_with("Each interval received "), "{rates}");
     }
 }

@@ -53,9 +53,10 @@ pub(super) fn between(
     direction: Option<PlanDirection>,
 ) -> String {
     let name = |host: &HostFacts| shortened(&clean(&host.hostname), 40);
-    let Some(here) = client.map(name) else { return String::new() };
+    let Some(client) = client else { return String::new() };
+    let here = name(client);
     let there = match server {
-        Some(there) if target.is_none() && there.hostname == here => {
+        Some(there) if target.is_none() && there.hostname == client.hostname => {
             return format!("{here}, over loopback");
         }
         Some(there) => name(there),
@@ -176,7 +177,7 @@ pub(super) fn table(mut rows: Vec<Headline>) -> Table {
     let columns = match kinds.as_slice() {
         ["run"] => "run|received|lost or retrans|limited by",
         ["setting"] => "setting|mean|against the baseline|verdict",
-        ["goal"] => "goal|holds up to|at most lost|limited by",
+        ["goal"] => "goal|holds up to|at most not delivered|limited by",
         ["direction"] => "direction|most received|lost there|limited by",
         _ => "|result|beside it|limited by, or verdict",
     };
@@ -276,6 +277,7 @@ fn aspects(source: &str, record: &RunRecord) -> Vec<String> {
         or(record.label.as_deref().map(text)),
         shortened(&protocol(plan), 32),
         or(plan.rate_bps.map(|r| number::rate(r as f64))),
+        or(plan.rate_tps.map(|r| format!("{}/s", number::short(r as f64)))),
         or((plan.streams > 1).then(|| format!("{} streams", plan.streams))),
         if plan.direction == PlanDirection::Forward {
             String::new()
@@ -320,6 +322,16 @@ mod tests {
         let tcp = records::tcp();
         assert_eq!(super::names(&[("x", &slow), ("x", &tcp)]), ["1 · UDP", "2 · TCP"]);
         assert_eq!(super::names(&[("x", &tcp)]), ["TCP"]);
+        let mut rr = [records::rr(), records::rr()];
+        rr[0].agreed.as_mut().unwrap().rate_tps = Some(500);
+        assert_eq!(super::names(&[("x", &rr[0]), ("x", &rr[1])]), ["1 · 500/s", "2"]);
+    }
+
+    #[test]
+    fn a_long_name_is_that_of_the_same_host() {
+        let long = HostFacts { hostname: "h".repeat(50), ..HostFacts::default() };
+        let words = between(Some(&long), Some(&long), None, None);
+        assert!(words.ends_with(", over loopback"), "{words}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::words::{limit_words, settings, way_words, wide};
 use crate::clean::clean;
 use crate::draw::chart::{Axis, Chart, Kind, Series, Unit};
 use crate::number::{self, or_absent};
+use crate::run::headline::whole;
 use crate::run::table::{Table, UNBOUNDED};
 use crate::run::view::{Ending, Head};
 
@@ -172,9 +173,9 @@ fn cells(record: &RunRecord, label: &str) -> Vec<String> {
     let cells = match (&record.totals.rr, flows(&record.totals).first()) {
         (Some(rr), _) => [
             "rr".into(),
+            or_absent(plan.rate_tps, |tps| format!("{}/s", number::short(tps as f64))),
             absent(),
             format!("{}/s", number::short(rr.transactions_per_second)),
-            absent(),
             absent(),
             own(rr.cpu.as_ref()),
             own(rr.server_cpu.as_ref()),
@@ -252,7 +253,7 @@ fn headlines(builder: &mut Builder, record: &RunRecord, label: &str) {
     if let Some(rr) = &record.totals.rr {
         let p99 = rr.latency_s.as_ref().map(|q| format!("p99 {}", number::seconds_short(q.p99)));
         let rate = rr.transactions_per_second;
-        let result = format!("{} transactions/s", number::integer(rate.round() as u64));
+        let result = format!("{} transactions/s", whole(rate));
         add(label.to_owned(), Some(rate), "transactions/s", result, p99.unwrap_or_default());
     } else if flows.is_empty() {
         let none = || number::ABSENT.to_owned();
@@ -393,5 +394,18 @@ mod tests {
         let words = View::new(&input, "linerate report").words;
         let told = "3 results: received from 135.6 Mbit/s to 135.6 Mbit/s, median 135.6 Mbit/s.";
         assert!(words.iter().any(|w| w == told), "{words:?}");
+    }
+
+    #[test]
+    fn few_transactions_are_not_none_and_stand_where_what_came_does() {
+        let mut record = records::rr();
+        record.agreed.as_mut().unwrap().rate_tps = Some(2);
+        record.totals.rr.as_mut().unwrap().transactions_per_second = 0.4;
+        let mut input = Input::default();
+        input.read("r.json", serde_json::to_string(&record).unwrap().as_bytes());
+        let view = View::new(&input, "linerate report");
+        assert_eq!(view.headline.rows[0][1], "0.400 transactions/s");
+        assert_eq!(super::COLUMNS[2..5], ["asked", "sent", "received"]);
+        assert_eq!(view.runs[0].cells[2..5], ["2/s", "-", "0.400/s"]);
     }
 }

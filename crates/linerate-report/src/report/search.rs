@@ -22,7 +22,7 @@ pub(super) fn add(builder: &mut Builder, source: &str, document: &SearchDocument
     let mut section = experiment.begin(builder, source, (&heading, &what), way.into());
     let mut goals = Table::new(
         "Goals",
-        "goal|at most lost|holds at|fails at|conditional throughput|settled|trials|time|limited by",
+        "goal|at most not delivered|holds at|fails at|conditional throughput|settled|trials|time|limited by",
     );
     for one in &document.goals {
         section.words.extend(goal_words(one));

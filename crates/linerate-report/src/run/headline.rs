@@ -173,7 +173,7 @@ fn transactions(rr: &RrFigures) -> String {
 }
 
 /// A rate of events as people count: `15 055`, and with a prefix from a million on.
-fn whole(per_second: f64) -> String {
+pub(crate) fn whole(per_second: f64) -> String {
     if (10.0..1e6).contains(&per_second) {
         // In range, so the cast cannot cut.
         return number::integer(per_second.round() as u64);

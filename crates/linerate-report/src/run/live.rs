@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use linerate_analysis::metric::{Flow, flows};
 use linerate_model::record::{Interval, RunRecord, Status};
 
 use super::headline::Detail;
@@ -198,16 +199,16 @@ impl<W: Write, S: Write> LiveText<W, S> {
 
     /// Adds what the interval moved of a budget.
     fn count(&mut self, interval: &Interval) {
-        let figures = &interval.figures;
-        let pairs = [&figures.forward, &figures.reverse].into_iter().flatten();
-        let sent = |s: Option<&linerate_model::record::SenderFigures>, goal: Goal| match goal {
-            Goal::Bytes(_) => s.map_or(0, |s| s.bytes),
-            _ => s.and_then(|s| s.datagrams).unwrap_or(0),
+        // Servers of other programs tell nothing meanwhile of what they send: what came is known.
+        let moved = |flow: &Flow<'_>| match self.goal {
+            Goal::Bytes(_) => {
+                flow.sender.map(|s| s.bytes).or_else(|| flow.receiver.map(|r| r.bytes))
+            }
+            _ => flow.sender.and_then(|s| s.datagrams).or_else(|| flow.receiver?.datagrams),
         };
-        let one = sent(figures.sender.as_ref(), self.goal);
         // A budget is each direction's own: the slower one shows how far it is.
-        let moved = pairs.map(|p| sent(p.sender.as_ref(), self.goal)).min().unwrap_or(one);
-        self.moved = self.moved.saturating_add(moved);
+        let moved = flows(&interval.figures).iter().filter_map(moved).min();
+        self.moved = self.moved.saturating_add(moved.unwrap_or(0));
     }
 
     fn progress_words(&self, measured_s: f64) -> String {
@@ -306,6 +307,21 @@ mod tests {
                 "3 s of 10 s, 7 s left · 149.3 Mbit/s · Ctrl-C end",
             ]
         );
+    }
+
+    #[test]
+    fn a_budget_is_counted_where_the_receiver_alone_tells() {
+        let mut record = records::udp_receiver_drops();
+        let figures = &mut record.intervals[0].figures;
+        figures.sender = None;
+        let came = figures.receiver.as_ref().unwrap().bytes;
+        record.agreed.as_mut().unwrap().bytes = Some(2 * came);
+        let (mut out, mut side) = (Vec::new(), Vec::new());
+        let mut live = LiveText::new(&mut out, &mut side, text::PLAIN, true);
+        live.start(&record).unwrap();
+        live.interval(&record.intervals[0]).unwrap();
+        let side = String::from_utf8(side).unwrap();
+        assert!(side.contains("1 s so far, 50 % done"), "{side:?}");
     }
 
     #[test]

@@ -123,7 +123,8 @@ fn totals(out: &mut String, ending: &Ending, table: &Table, layout: Layout, deta
     let hidden = ending.streams.len().saturating_sub(shown) + ending.streams_left_out;
     if hidden > 0 {
         let place = if hidden > ending.streams_left_out { "-v and --json" } else { "--json" };
-        out.push_str(&format!("{hidden} more streams are in {place}\n"));
+        let (streams, are) = if hidden == 1 { ("stream", "is") } else { ("streams", "are") };
+        out.push_str(&format!("{hidden} more {streams} {are} in {place}\n"));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::clean::clean;
 use crate::number;
 
 /// `1 packet`, `2 packets`.
-pub(super) fn plural(n: u64, noun: &str) -> String {
+pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", number::integer(n), if n == 1 { "" } else { "s" })
 }
 

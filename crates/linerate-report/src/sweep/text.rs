@@ -10,6 +10,7 @@ use crate::number;
 use crate::report::words::way_words;
 use crate::rows::{grouped_head, whole};
 use crate::run::text::Layout;
+use crate::run::words::plural;
 use crate::style::Tone;
 
 /// Columns of the chart where nothing says how many there are.
@@ -74,18 +75,15 @@ fn head(document: &SweepDocument, layout: Layout) -> String {
                 .map(|bytes| format!("{bytes} B")),
         );
     }
-    facts.push(format!(
-        "{} trials of {}",
-        document.trials.len(),
-        number::chosen_seconds(sweep.trial_s)
-    ));
+    let trials = plural(document.trials.len() as u64, "trial");
+    facts.push(format!("{trials} of {}", number::chosen_seconds(sweep.trial_s)));
     if sweep.repeat > 1 {
         facts.push(format!("{} passes, seed {}", sweep.repeat, sweep.seed));
     }
     facts.push(format!("took {}", span(document.seconds)));
     let host = |facts: &linerate_model::host::HostFacts| {
-        let cores = facts.cores.map_or(String::new(), |n| format!(", {n} cores"));
-        format!("{}{cores}", clean(&facts.hostname))
+        let cores = facts.cores.map(|n| format!(", {}", plural(u64::from(n), "core")));
+        format!("{}{}", clean(&facts.hostname), cores.unwrap_or_default())
     };
     let mut out = format!("{}\n", layout.paint.apply(Tone::Label, &title));
     layout.wrapped(&mut out, "", &facts.join(" · "), Tone::Plain, 2);

@@ -102,6 +102,31 @@ fn with_profile(argv: &[OsString], found: &clap::ArgMatches) -> Result<Option<Cl
     cli.map(Some).map_err(|e| usage::of_profile(usage::from_clap(&e, verb.as_deref()), &name))
 }
 
+/// The same error, with what to write where it is of a word that was meant as the value of the option before it, which takes
+/// one behind an equals sign alone: apart from it the word is a host or nothing at all.
+pub fn with_equals_sign(mut error: ErrorRecord, argv: &[OsString]) -> ErrorRecord {
+    let words: Vec<&str> = argv.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    let named = |word: &str| {
+        let mut quoted = [format!("`{word}`"), format!("'{word}'")].into_iter();
+        !word.starts_with('-')
+            && quoted.any(|word| error.what.contains(&word) || error.why.contains(&word))
+    };
+    let hint = words.windows(2).find_map(|pair| match *pair {
+        [option, value] if named(value) && takes_equals_sign(&Cli::command(), option) => {
+            Some(format!("{option}={value}: the value of `{option}` follows an equals sign"))
+        }
+        _ => None,
+    });
+    error.hints.splice(0..0, hint);
+    error
+}
+
+fn takes_equals_sign(command: &clap::Command, option: &str) -> bool {
+    let long = option.strip_prefix("--");
+    command.get_arguments().any(|arg| arg.is_require_equals_set() && arg.get_long() == long)
+        || command.get_subcommands().any(|verb| takes_equals_sign(verb, option))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +134,26 @@ mod tests {
     #[test]
     fn the_definition_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_value_apart_from_its_option_is_told_how_to_be_written() {
+        let hints = |line: &str| {
+            let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let error = parse(argv.clone()).expect_err(line);
+            let before = error.hints.clone();
+            let after = with_equals_sign(error, &argv).hints;
+            assert!(after.ends_with(&before), "{after:?}");
+            after[..after.len() - before.len()].to_vec()
+        };
+        let hint = "--iperf2=5001: the value of `--iperf2` follows an equals sign";
+        assert_eq!(hints("linerate serve --iperf2 5001"), [hint]);
+        for line in ["linerate serve --port 1 5001", "linerate serve --iperf2 --frobnicate"] {
+            assert!(hints(line).is_empty(), "{line}");
+        }
+        if cfg!(feature = "full") {
+            let hint = "--web=127.0.0.1:8080: the value of `--web` follows an equals sign";
+            assert_eq!(hints("linerate udp hydra2 --web 127.0.0.1:8080"), [hint]);
+        }
     }
 }

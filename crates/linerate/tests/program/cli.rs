@@ -52,6 +52,9 @@ fn every_verb_has_help_with_examples() {
         ]
         .contains(&verb);
         assert_eq!(help.contains("Exit codes:"), tests, "{verb}");
+        // What serves others is ended by it as it should be.
+        let is_cut_short = tests && !["serve", "probe"].contains(&verb);
+        assert_eq!(help.contains("  130  ended by Ctrl-C"), is_cut_short, "{verb}");
     }
 }
 

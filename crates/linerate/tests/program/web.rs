@@ -360,6 +360,9 @@ fn an_address_that_cannot_be_had_is_told_before_the_test() {
     }
     let ran = linerate(None, &["udp", "--local", "--web=here"]);
     assert!(ran.code == 2 && ran.err.contains("`here` is no address"), "{}", ran.err);
+    // Apart from its option the address is a host.
+    let ran = linerate(None, &["udp", "--local", "--web", "127.0.0.1:8080"]);
+    assert!(ran.code == 2 && ran.err.contains("hint: --web=127.0.0.1:8080: "), "{}", ran.err);
 }
 
 /// Serves a page that looks at another one in a frame: `/` is what looks, `/done` is asked for when it has said what it

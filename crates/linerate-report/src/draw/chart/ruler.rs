@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Axis, Unit};
 use crate::draw::scale::{Scale, ticks};
 use crate::draw::{WIDTH, beside_axis, escape, shortened};
-use crate::number::{self, prefix_between};
+use crate::number::prefix_between;
 
 /// The plot's rectangle.
 #[derive(Clone, Copy)]
@@ -205,16 +205,4 @@ pub(super) fn nines_text(nines: f64) -> String {
     let share = 100.0 * (1.0 - 10f64.powf(-nines));
     let text = format!("{share:.*}", (nines - 2.0).ceil().max(0.0) as usize);
     format!("{text} %")
-}
-
-/// A value of a chart in words and in full, as tables have it.
-pub fn value_text(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::BitRate => number::rate(value),
-        Unit::Count | Unit::Whole => number::short(value),
-        Unit::Percent => number::loss(value / 100.0),
-        Unit::Seconds => number::seconds(value),
-        Unit::Bytes => format!("{}B", number::short(value)),
-        Unit::Nines => nines_text(value),
-    }
 }

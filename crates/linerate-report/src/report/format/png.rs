@@ -112,9 +112,10 @@ fn outline(text: Node<'_, '_>, [regular, bold]: &[Letters; 2]) -> String {
     };
     let mut path = String::new();
     let mut width = 0_i64;
-    for letter in text.text().unwrap_or_default().chars() {
+    // The font has no arrows.
+    let letters = text.text().unwrap_or_default().replace('↔', "‹›").replace('→', "›");
+    for letter in letters.chars() {
         // Letters that the font lacks become the sign for that, instead of vanishing.
-        let letter = if letter == '→' { '›' } else { letter };
         let known = font.get(&letter).or_else(|| font.get(&'\u{fffd}'));
         let Some((advance, steps)) = known else { continue };
         let _ = write!(path, "M{width} 0{steps}");
@@ -259,6 +260,7 @@ mod tests {
         let lacking = path("\u{4e2d}\u{5e9}e\u{301}\u{1f680}");
         assert_eq!(lacking, path("\u{fffd}\u{fffd}e\u{fffd}\u{fffd}"));
         assert_eq!(path("a → b"), path("a › b"));
+        assert_eq!(path("a ↔ b"), path("a ‹› b"));
         let [regular, _] = FONTS.map(letters);
         let wanted = format!("d=\"M0 0{}M1016 0{}\"/></svg>", regular[&'x'].1, regular[&'<'].1);
         assert!(path("x&lt;").ends_with(&wanted));

@@ -60,7 +60,11 @@ pub(super) fn draw(view: &View, theme: Theme) -> Result<(f64, String), String> {
         words(&mut body, &mut top, &[text]);
     }
     if drawn == 0 {
-        return Err("there is nothing to draw in what was given".into());
+        let why = match view.runs.len() > MOST_DRAWN_RUNS {
+            true => "of so many runs of this kind only the HTML report has figures",
+            false => "there is nothing to draw in what was given",
+        };
+        return Err(why.into());
     }
     let height = top + 12.0;
     let label = format!("{}. {}", view.title, view.words.join(" "));
@@ -117,5 +121,26 @@ fn words(out: &mut String, top: &mut f64, sentences: &[String]) {
             crate::draw::text(out, "", 12, *top + 4.0, &line);
             *top += LINE_HEIGHT;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_testkit::records;
+
+    use super::*;
+    use crate::report::input::Input;
+
+    #[test]
+    fn what_has_figures_elsewhere_is_not_called_nothing() {
+        let run = serde_json::to_string(&records::rr()).unwrap();
+        let drawn = |runs: usize| {
+            let mut input = Input::default();
+            (0..runs).for_each(|_| input.read("r.json", run.as_bytes()));
+            draw(&View::new(&input, ""), Theme::Light).map(|_| ())
+        };
+        assert_eq!(drawn(MOST_DRAWN_RUNS), Ok(()));
+        let why = drawn(MOST_DRAWN_RUNS + 1).unwrap_err();
+        assert!(why.contains("only the HTML report has figures"), "{why}");
     }
 }

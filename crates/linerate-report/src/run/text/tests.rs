@@ -229,6 +229,23 @@ fn udp_of_several_streams() {
 }
 
 #[test]
+fn streams_that_get_no_row_are_counted() {
+    let mut record = records::udp_streams();
+    let hidden = |record: &RunRecord| {
+        let shown = terminal(record, 80);
+        shown.lines().find(|line| line.contains(" more ")).map(str::to_owned)
+    };
+    for (streams, line) in [
+        (4, None),
+        (5, Some("1 more stream is in -v and --json")),
+        (6, Some("2 more streams are in -v and --json")),
+    ] {
+        record.streams.resize(streams, record.streams[0].clone());
+        assert_eq!(hidden(&record).as_deref(), line);
+    }
+}
+
+#[test]
 fn tcp() {
     insta::assert_snapshot!(terminal(&records::tcp(), 80), @"
     linerate tcp hydra2 -t 3
