@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole default sweep, both ways and zoomed (11 rates x 2 directions, trials of 2 s), through a router
 # whose token buckets carry FORWARD and REVERSE Mbit/s: ends in less than 3 minutes, and each bend
-# is bracketed around size / (size + 42) of the bucket's rate. Needs root and iproute2.
+# is bracketed around size / (size + 42) of the bucket's rate. Needs root, iproute2 and ethtool.
 # Usage: bench/sweep.sh [FORWARD [REVERSE]]
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ forward=${1:-40}
 reverse=${2:-90}
 
 # LINERATE names a program that is built already.
-[ -n "${LINERATE:-}" ] || cargo build --release -p linerate
+[ -n "${LINERATE:-}" ] || cargo build --release --target-dir target -p linerate
 linerate=${LINERATE:-$PWD/target/release/linerate}
 
 lab=lrsweep$$

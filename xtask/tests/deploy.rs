@@ -79,6 +79,18 @@ fn they_name_options_that_there_are() {
     }
 }
 
+/// `-e linerate_controlled=false` gives the role a word, and words are true but for the empty one.
+#[test]
+fn the_role_takes_false_for_false() {
+    for file in ["tasks/main.yml", "vars/main.yml", "templates/unit.conf.j2"] {
+        let path = deploy("ansible/roles/linerate").join(file);
+        let text = std::fs::read_to_string(path).expect("a file");
+        let uses = text.matches("linerate_controlled").count();
+        assert!(uses > 0, "{file}");
+        assert_eq!(text.matches("linerate_controlled | bool").count(), uses, "{file}");
+    }
+}
+
 #[test]
 fn the_unit_of_an_agent_reads_the_options_that_its_role_writes() {
     let read = |file| std::fs::read_to_string(deploy(file)).expect("a file");

@@ -1,6 +1,7 @@
 //! What runs this tree elsewhere and what it says of itself: workflows, recipes, versions, the table of other tools.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -84,6 +85,25 @@ fn what_contributing_has_for_a_shell_is_a_recipe() {
         .filter(|file| !file.ends_with(".toml") && tree().join(file).is_file());
     for program in programs.chain(["lab/run".into(), "./test".into()]) {
         assert!(justfile.contains(&format!("    {program}")), "{program}");
+    }
+}
+
+/// A word that is not known ends them before anything is tried, and is no success.
+#[test]
+fn proofs_refuse_what_they_do_not_know() {
+    for (script, word) in [("proofs/fuzz", "server_message"), ("proofs/sanitizers", "adress")] {
+        let out = Command::new(tree().join(script)).arg(word).output().expect("a script");
+        assert_eq!(out.status.code(), Some(2), "{script} {word}");
+    }
+}
+
+#[test]
+fn contributing_lists_each_fuzz_target() {
+    let contributing = read("CONTRIBUTING.md");
+    let (_, list) = contributing.split_once("\n| target | drives |\n").expect("the list");
+    for file in files("fuzz/fuzz_targets") {
+        let name = Path::new(&file).file_stem().expect("a name").to_string_lossy();
+        assert!(list.contains(&format!("`{name}`")), "{name}");
     }
 }
 
