@@ -2,13 +2,29 @@
 //! `docs/pictures/`. Nothing in a picture is made up: what is not as the program printed it is a fault.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::root;
 
-/// Name of the file, and what is typed.
-const PICTURES: &[(&str, &str)] = &[("udp", "linerate udp --local -t 3s")];
+/// Name of the file, and the lines that are typed.
+const PICTURES: &[(&str, &[&str])] = &[
+    ("udp", &["linerate udp --local -t 3s"]),
+    ("tcp", &["linerate tcp --local -t 3s"]),
+    ("rr", &["linerate rr --local -t 3s"]),
+    ("search", &["linerate search --local --max 2G"]),
+    (
+        "compare",
+        &[
+            "for run in 1 2 3 4 5; do linerate udp --local -t 1s --json; done > plain.json",
+            "for run in 1 2 3 4 5; do linerate udp --local -t 1s --engine send --json; done > send.json",
+            "linerate compare plain.json send.json",
+        ],
+    ),
+    ("doctor", &["linerate doctor"]),
+];
+/// Exit code of a doctor that found something (docs/doctor.md).
+const FOUND: i32 = 5;
 /// Columns of the terminal: as many as the table of `udp` asks for.
 const COLUMNS: usize = 124;
 /// Width and height of a cell, and what is around them.
@@ -29,33 +45,63 @@ pub fn run(binary: Option<&str>) -> Result<String, Vec<String>> {
         Some(binary) => Path::new(binary).canonicalize(),
         None => {
             let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-            let status =
-                Command::new(cargo).args(["build", "--release"]).current_dir(&root).status();
-            status.and_then(|_| built.canonicalize())
+            let mut build = Command::new(cargo);
+            build.args(["build", "--release", "--target-dir", "target"]).current_dir(&root);
+            made_by(&mut build, &built)
         }
     };
     let binary = binary.map_err(|e| fault(format!("the program: {e}")))?;
     let folder = root.join("docs/pictures");
     std::fs::create_dir_all(&folder).map_err(|e| fault(format!("{}: {e}", folder.display())))?;
-    for (name, typed) in PICTURES {
-        let seen = seen(&binary, typed).map_err(|why| fault(format!("{typed}: {why}")))?;
-        let drawn = draw(typed, &format!("\x1b[2m$\x1b[0m {typed}\n{seen}")).map_err(fault)?;
-        let to = folder.join(name).with_extension("svg");
-        std::fs::write(&to, drawn).map_err(|e| fault(format!("{}: {e}", to.display())))?;
-    }
-    Ok(folder.display().to_string())
+    let place = std::env::temp_dir().join(format!("linerate-pictures-{}", std::process::id()));
+    let made = all(&binary, &place, &folder);
+    let _ = std::fs::remove_dir_all(&place);
+    made.map(|()| folder.display().to_string()).map_err(fault)
 }
 
-/// What the program leaves on a terminal. The line that moves while a test runs is on standard error, and gone in the end.
-fn seen(binary: &Path, typed: &str) -> Result<String, String> {
-    let words = typed.strip_prefix("linerate ").unwrap_or(typed);
-    let line = format!("stty cols {COLUMNS} rows 50 && exec \"$LINERATE\" {words} 2>/dev/null");
+/// The program that a build has made, and none that lay there before when it fails.
+fn made_by(build: &mut Command, program: &Path) -> std::io::Result<PathBuf> {
+    let status = build.status()?;
+    if status.success() {
+        program.canonicalize()
+    } else {
+        Err(std::io::Error::other(format!("{build:?}: {status}")))
+    }
+}
+
+/// Makes every picture; what the lines leave stays in `place`.
+fn all(binary: &Path, place: &Path, folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(place).map_err(|e| format!("{}: {e}", place.display()))?;
+    let link = place.join("linerate");
+    std::os::unix::fs::symlink(binary, &link).map_err(|e| format!("{}: {e}", link.display()))?;
+    for (name, typed) in PICTURES {
+        let mut text = String::new();
+        for line in *typed {
+            let seen = seen(place, line).map_err(|why| format!("{line}: {why}"))?;
+            let _ = write!(text, "\x1b[2m$\x1b[0m {line}\n{seen}");
+        }
+        let to = folder.join(name).with_extension("svg");
+        std::fs::write(&to, draw(&typed.join("; "), &text)?)
+            .map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    Ok(())
+}
+
+/// What a line leaves on a terminal. What moves while a test runs is on standard error, and gone in the end.
+fn seen(place: &Path, line: &str) -> Result<String, String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let line = format!("stty cols {COLUMNS} rows 50 && exec 2>/dev/null && {line}");
     let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    script.env("LINERATE", binary).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(place);
+    script.env("PATH", format!("{}:{path}", place.display()));
+    script.env("TERM", "xterm-256color").env("SHELL", "/bin/sh").env_remove("NO_COLOR");
     let out = script.output().map_err(|e| format!("script: {e} (Debian's package bsdutils)"))?;
     let said = String::from_utf8_lossy(&out.stdout).replace("\r\n", "\n");
-    if out.status.success() { Ok(said) } else { Err(format!("{}\n{said}", out.status)) }
+    if matches!(out.status.code(), Some(0 | FOUND)) {
+        Ok(said)
+    } else {
+        Err(format!("{}\n{said}", out.status))
+    }
 }
 
 /// A terminal with this text, whose only control sequences are colours, as SVG.
@@ -174,6 +220,13 @@ mod tests {
         for text in ["a\x1b[2Kb", "a\x1b[35mb", "a\rb", "a\x1b]0;b"] {
             assert!(draw("", text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_no_older_program_to_be_shown() {
+        let here = Path::new("/");
+        assert!(made_by(&mut Command::new("true"), here).is_ok());
+        assert!(made_by(&mut Command::new("false"), here).is_err());
     }
 
     #[test]
