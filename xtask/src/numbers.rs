@@ -47,7 +47,7 @@ use Shown::{Permille, Ratio, Whole};
 const ROWS: &[Row] = &[
     // A feature may raise this by what it takes, and nothing else may; docs/decisions/0010-size.md says why it is not
     // what was wanted.
-    row("production lines", 52_000, 129_411, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 129_781, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 40, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 5, Less, Permille, |t| {
@@ -90,7 +90,7 @@ const ROWS: &[Row] = &[
         whole(t.options().into_iter().filter(|(_, files)| *files > 5).count())
     }),
     // Verbs of what came after the aim was set, and the faces of four programs; docs/decisions/0010-size.md.
-    row("lines of the binary and its arguments", 5_000, 19_971, Less, Whole, |t| {
+    row("lines of the binary and its arguments", 5_000, 20_068, Less, Whole, |t| {
         sum(t.crates.iter().filter(|c| BINARY.contains(&&*c.name)).map(Crate::lines))
     }),
     // What the field calls otherwise: source.rs has them.
