@@ -278,6 +278,17 @@ mod tests {
         assert_eq!(render(&view, usize::MAX), render(&view, WIDEST));
     }
 
+    #[test]
+    fn each_p_value_says_of_what_it_is() {
+        let view =
+            view(&[("a", "1\n2\n3\n"), ("b", "91\n92\n93\n")], &analysis::Options::default());
+        let said = render(&view, 100);
+        assert!(
+            said.contains(" < 0.0001 of no difference; 1.00 of one beyond the margin of 1 %\n"),
+            "{said}"
+        );
+    }
+
     /// A large offset must not cost the difference its digits, with boots and without.
     #[test]
     fn an_offset_changes_no_difference() {

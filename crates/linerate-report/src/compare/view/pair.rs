@@ -54,9 +54,9 @@ impl Words<'_> {
             };
             let equivalent = c
                 .p_equivalent
-                .map(|e| format!("; beyond the margin of {} p {}", self.margin, p(e)))
+                .map(|e| format!("; {} of one beyond the margin of {}", p(e), self.margin))
                 .unwrap_or_default();
-            add(lines, "p", format!("{}{adjusted}{equivalent}", p(d.p)));
+            add(lines, "p", format!("{} of no difference{adjusted}{equivalent}", p(d.p)));
         }
         let ratio = match (c.ratio, c.ratio_ci) {
             (Some(r), Some(ci)) => {
