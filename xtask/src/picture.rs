@@ -12,13 +12,13 @@ const PICTURES: &[(&str, &[&str])] = &[
     ("udp", &["linerate udp --local -t 3s"]),
     ("tcp", &["linerate tcp --local -t 3s"]),
     ("rr", &["linerate rr --local -t 3s"]),
-    ("search", &["linerate search --local --max 2G"]),
+    ("search", &["linerate search --local --engine send --preset quick"]),
     (
         "compare",
         &[
             "for run in 1 2 3 4 5; do linerate udp --local -t 1s --json; done > plain.json",
             "for run in 1 2 3 4 5; do linerate udp --local -t 1s --engine send --json; done > send.json",
-            "linerate compare plain.json send.json",
+            "linerate compare plain.json send.json --boots none",
         ],
     ),
     ("doctor", &["linerate doctor"]),
