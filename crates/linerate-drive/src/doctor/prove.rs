@@ -202,16 +202,17 @@ fn turns(
     for pair in 0..pairs {
         let mut figures = [0.0; 2];
         for with in if pair % 2 == 0 { [false, true] } else { [true, false] } {
+            let mut applied = None;
             if with {
-                set(host, device, setting)?;
+                applied = Some(set(host, device, setting)?);
             } else if let Some(error) = not_back(&host.restore()?.left()) {
                 return Err(error);
             }
             let (figure, doubts) = run(request, env)?;
             figures[usize::from(with)] = figure;
             runs.doubts.push(doubts);
-            if with {
-                still(host, device, setting)?;
+            if let Some(applied) = applied {
+                still(host, device, &applied)?;
             }
         }
         let [without, with] = figures;

@@ -64,33 +64,28 @@ pub(super) fn measure(
         Err(error) => return ([Some(client), None], Outcome::Failed(error)),
     };
     let towards = [to, from].map(|peer| DeviceChoice::Towards(peer.name.clone()));
-    let each = |client: &mut dyn HostAgent,
-                server: &mut dyn HostAgent,
-                look: Look|
-     -> Result<(), ErrorRecord> {
-        for setting in turn.set {
-            look(client, Some(&towards[0]), setting)?;
-            look(server, Some(&towards[1]), setting)?;
+    let mut applied = Vec::new();
+    for setting in turn.set {
+        let both = agent::set(&mut *client, Some(&towards[0]), setting)
+            .and_then(|near| Ok([near, agent::set(&mut *server, Some(&towards[1]), setting)?]));
+        match both {
+            Ok(both) => applied.push(both),
+            Err(error) => return ([client, server].map(still_there), Outcome::Failed(error)),
         }
-        Ok(())
-    };
-    if let Err(error) = each(&mut *client, &mut *server, agent::set) {
-        return ([client, server].map(still_there), Outcome::Failed(error));
     }
     match run(client, turn) {
         // What did not hold to the end is a result of other settings.
         (Some(mut client), Outcome::Record(record)) => {
-            let outcome = match each(&mut *client, &mut *server, agent::still) {
-                Ok(()) => Outcome::Record(record),
-                Err(error) => Outcome::Failed(error),
-            };
+            let held = applied.iter().try_for_each(|[near, far]| {
+                agent::still(&mut *client, Some(&towards[0]), near)?;
+                agent::still(&mut *server, Some(&towards[1]), far)
+            });
+            let outcome = held.map_or_else(Outcome::Failed, |()| Outcome::Record(record));
             ([Some(client), Some(server)], outcome)
         }
         (client, outcome) => ([client, Some(server)], outcome),
     }
 }
-
-type Look = fn(&mut dyn HostAgent, Option<&DeviceChoice>, &Setting) -> Result<(), ErrorRecord>;
 
 fn run(mut client: Box<dyn HostAgent>, turn: &Turn<'_>) -> (Agent, Outcome) {
     if !(turn.in_time)() {

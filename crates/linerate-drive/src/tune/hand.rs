@@ -1,7 +1,7 @@
 //! The settings of the host that a tuning varies: set for a trial, and put back.
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::Setting;
+use linerate_model::setting::{Applied, Setting};
 use linerate_runner::agent::{DeviceChoice, HostAgent, set, still};
 
 use crate::doctor::prove::not_back;
@@ -11,24 +11,26 @@ pub(super) struct Hand {
     pub host: Option<Box<dyn HostAgent>>,
     pub device: Option<DeviceChoice>,
     /// What is set there now; nothing where a setting was not taken as it was wanted, which may have changed the host.
-    pub now: Option<Vec<Setting>>,
+    pub now: Option<Vec<Applied>>,
 }
 
 impl Hand {
     /// Sets these and no others; the first that cannot be set, and why.
     pub fn set(&mut self, wanted: &[Setting]) -> Result<Option<(Setting, String)>, ErrorRecord> {
         let Some(host) = &mut self.host else { return Ok(None) };
-        if self.now.as_deref() == Some(wanted) {
+        let is_set = |now: &Vec<Applied>| now.iter().map(|applied| &applied.asked).eq(wanted);
+        if self.now.as_ref().is_some_and(is_set) {
             return Ok(None);
         }
         self.now = None;
         if let Some(error) = not_back(&host.restore()?.left()) {
             return Err(error);
         }
+        let mut now = Vec::new();
         for setting in wanted {
             let device = self.device.as_ref().filter(|_| setting.name.of_device());
             match set(host.as_mut(), device, setting) {
-                Ok(()) => {}
+                Ok(applied) => now.push(applied),
                 Err(error) if error.kind == ErrorKind::Setting => {
                     let why = format!("{}: {}", error.what, error.why);
                     return Ok(Some((setting.clone(), why)));
@@ -36,16 +38,16 @@ impl Hand {
                 Err(error) => return Err(error),
             }
         }
-        self.now = Some(wanted.to_vec());
+        self.now = Some(now);
         Ok(None)
     }
 
     /// Whether all that was set still is.
     pub fn holds(&mut self) -> Result<(), ErrorRecord> {
         let Some(host) = &mut self.host else { return Ok(()) };
-        for setting in self.now.iter().flatten() {
-            let device = self.device.as_ref().filter(|_| setting.name.of_device());
-            still(host.as_mut(), device, setting)?;
+        for applied in self.now.iter().flatten() {
+            let device = self.device.as_ref().filter(|_| applied.asked.name.of_device());
+            still(host.as_mut(), device, applied)?;
         }
         Ok(())
     }
@@ -64,7 +66,7 @@ impl Hand {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use linerate_model::setting::{Applied, Outcome, Restoration, SettingValue};
+    use linerate_model::setting::{Outcome, Restoration, SettingValue};
     use linerate_runner::agent::{Reply, Request as Ask};
 
     use super::*;

@@ -1,7 +1,7 @@
 //! One setting of a host, made for a test and looked at after it.
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::{Cores, Setting, SettingName, SettingValue, core_list};
+use linerate_model::setting::{Applied, Setting};
 
 use super::{DeviceChoice, HostAgent};
 
@@ -13,77 +13,87 @@ pub fn set(
     host: &mut dyn HostAgent,
     device: Option<&DeviceChoice>,
     setting: &Setting,
-) -> Result<(), ErrorRecord> {
-    let applied = host.apply(device, std::slice::from_ref(setting))?;
-    match applied.first().filter(|applied| !applied.holds()) {
-        None => Ok(()),
-        Some(applied) => Err(ErrorRecord::new(
-            ErrorKind::Setting,
-            format!("cannot set {setting} on {}", host.name()),
-            applied.why.clone().unwrap_or_default(),
-            &[],
-        )),
-    }
+) -> Result<Applied, ErrorRecord> {
+    let applied = host.apply(device, std::slice::from_ref(setting))?.into_iter().next();
+    let why = match applied {
+        Some(applied) if applied.holds() => return Ok(applied),
+        Some(applied) => applied.why.unwrap_or_default(),
+        None => "it said nothing of it".to_owned(),
+    };
+    let what = format!("cannot set {setting} on {}", host.name());
+    Err(ErrorRecord::new(ErrorKind::Setting, what, why, &[]))
 }
 
-/// Whether it is still set after a test: a helper that was killed has put it back.
+/// Whether it is after a test what was read back when it was set, which may be written otherwise than it was asked for: a
+/// helper that was killed has put it back.
 ///
 /// # Errors
 /// When it is not; as [`HostAgent::apply`].
 pub fn still(
     host: &mut dyn HostAgent,
     device: Option<&DeviceChoice>,
-    setting: &Setting,
+    applied: &Applied,
 ) -> Result<(), ErrorRecord> {
-    let back = host.read(device, std::slice::from_ref(&setting.name))?;
-    let now = back.first().and_then(|back| back.value.as_ref());
-    if now.is_some_and(|now| is_that(setting, now)) {
+    let Applied { asked, after, .. } = applied;
+    let back = host.read(device, std::slice::from_ref(&asked.name))?;
+    if back.first().is_some_and(|back| back.value.is_some() && back.value == *after) {
         return Ok(());
     }
-    let what = format!("{setting} did not hold on {} while a test lasted", host.name());
+    let what = format!("{asked} did not hold on {} while a test lasted", host.name());
     let why = "it was changed or put back by somebody else; the test does not count";
     Err(ErrorRecord::new(ErrorKind::HelperLost, what, why, &[]))
 }
 
-/// Whether what is read back is what was set: the kernel's parameters know no `on`, and cores are read queue by queue, as
-/// lists that may be written in several ways.
-fn is_that(setting: &Setting, now: &SettingValue) -> bool {
-    let now = now.to_string();
-    let asked = match (&setting.name, &setting.value) {
-        (SettingName::Sysctl(_), SettingValue::Switch(on)) => u8::from(*on).to_string(),
-        (_, value) => value.to_string(),
-    };
-    let of_cores =
-        matches!(setting.name, SettingName::IrqAffinity | SettingName::Rps | SettingName::Xps);
-    let cores = Cores::parse(&asked).filter(|_| of_cores);
-    // One list stands for all queues where they agree.
-    let has = |cores: Cores| {
-        now.split(' ').enumerate().all(|(queue, list)| core_list(&cores.of_queue(queue)) == list)
-    };
-    now == asked || cores.is_some_and(has)
-}
-
 #[cfg(test)]
 mod tests {
+    use linerate_model::setting::{Outcome, ReadBack, SettingName, SettingValue};
+
     use super::*;
+    use crate::agent::{Reply, Request};
+
+    /// A host whose cards tell the cores of their interrupts queue by queue, whatever was asked.
+    struct Cores(SettingValue);
+
+    impl HostAgent for Cores {
+        fn name(&self) -> &str {
+            "cores"
+        }
+
+        fn ask(&mut self, request: Request) -> Result<Reply, ErrorRecord> {
+            let value = Some(self.0.clone());
+            let applied = |asked: Setting| Applied {
+                asked,
+                device: None,
+                before: None,
+                after: value.clone(),
+                outcome: Outcome::Set,
+                why: None,
+                also: Vec::new(),
+            };
+            let read = |name: SettingName| ReadBack {
+                name,
+                device: None,
+                value: value.clone(),
+                why: None,
+            };
+            Ok(match request {
+                Request::Apply { settings, .. } => {
+                    Reply::Applied(settings.into_iter().map(applied).collect())
+                }
+                Request::Read { names, .. } => Reply::Read(names.into_iter().map(read).collect()),
+                _ => Reply::Done,
+            })
+        }
+    }
 
     #[test]
     fn what_is_read_otherwise_than_it_was_written_still_holds() {
         let text = |text: &str| SettingValue::Text(text.to_owned());
-        let (off, number) = (SettingValue::Switch(false), SettingValue::Number);
-        let sack = "sysctl.net.ipv4.tcp_sack";
-        for (name, asked, now, holds) in [
-            ("irq_affinity", text("spread 0-2"), text("0 1 2 0"), true),
-            ("irq_affinity", text("spread 0-2"), text("0 1 1 0"), false),
-            ("rps", number(3), text("3"), true),
-            ("rps", text("0,1"), text("0-1"), true),
-            ("rps", text("0-1"), text("none"), false),
-            (sack, off.clone(), number(0), true),
-            (sack, off.clone(), number(1), false),
-            ("offload.tso", off.clone(), off, true),
-        ] {
-            let setting = Setting::new(name, asked).unwrap();
-            assert_eq!(is_that(&setting, &now), holds, "{setting}, {now}");
-        }
+        let setting = Setting::new("irq_affinity", text("spread 0-2")).unwrap();
+        let mut host = Cores(text("0 1 2 0"));
+        let applied = set(&mut host, None, &setting).unwrap();
+        assert_eq!(still(&mut host, None, &applied), Ok(()));
+        host.0 = text("0 1 1 0");
+        assert_eq!(still(&mut host, None, &applied).unwrap_err().kind, ErrorKind::HelperLost);
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_model::setting::Setting;
+use linerate_model::setting::{Applied, Setting};
 use linerate_runner::agent::{DeviceChoice, Hand, HostAgent as _, Options, restore, set, still};
 
 use super::words::log;
@@ -13,7 +13,7 @@ use super::words::log;
 pub struct Made {
     hand: Hand,
     device: Option<DeviceChoice>,
-    set: Vec<Setting>,
+    set: Vec<Applied>,
 }
 
 impl Made {
@@ -33,10 +33,9 @@ impl Made {
         let options = Options { program, state, commands: false, reboot: None, profile: false };
         let (mut hand, _) = Hand::take(options)?;
         let device = device.map(DeviceChoice::Named);
-        for setting in &settings {
-            set(&mut hand, device.as_ref(), setting)?;
-        }
-        Ok(Self { hand, device, set: settings })
+        let made = settings.iter().map(|setting| set(&mut hand, device.as_ref(), setting));
+        let set = made.collect::<Result<_, _>>()?;
+        Ok(Self { hand, device, set })
     }
 
     /// Puts them back, and says whether they held until now.
@@ -45,7 +44,7 @@ impl Made {
     /// Which did not.
     pub fn end(mut self) -> Result<(), ErrorRecord> {
         let (hand, device) = (&mut self.hand, self.device.as_ref());
-        let held = self.set.iter().try_for_each(|setting| still(hand, device, setting));
+        let held = self.set.iter().try_for_each(|applied| still(hand, device, applied));
         match self.hand.restore() {
             Ok(back) => said(&back.left()),
             Err(error) => log(&format!("{}: {}", error.what, error.why)),
