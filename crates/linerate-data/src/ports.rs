@@ -48,40 +48,65 @@ impl Engine for Closed {
     }
 }
 
-/// Opens, and is refused with the first datagram.
-struct Refused(&'static str, &'static dyn Engine);
+/// Opens, and refuses trains of more than `takes`, as Linux before 6.9 does those of more than 64; where that is 0, everything.
+/// Keeps of how many the datagrams that it takes say that their train is.
+struct Refuses {
+    name: &'static str,
+    engine: &'static dyn Engine,
+    /// Longest train before it has refused one.
+    train: usize,
+    takes: usize,
+    longest: Arc<AtomicU64>,
+}
 
-impl Engine for Refused {
+impl Engine for Refuses {
     fn name(&self) -> &'static str {
-        self.0
+        self.name
     }
 
     fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
-        Ok(Box::new(RefusedPort(self.1.open(config, at)?)))
+        let Self { train, takes, .. } = *self;
+        let (port, longest) = (self.engine.open(config, at)?, Arc::clone(&self.longest));
+        Ok(Box::new(RefusesPort { port, train, takes, longest }))
     }
 }
 
-struct RefusedPort(Box<dyn DatagramPort>);
+struct RefusesPort {
+    port: Box<dyn DatagramPort>,
+    train: usize,
+    takes: usize,
+    longest: Arc<AtomicU64>,
+}
 
-impl DatagramPort for RefusedPort {
+impl DatagramPort for RefusesPort {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { max_batch: 64, max_train: 8, ..self.0.capabilities() }
+        Capabilities { max_batch: 1_024, max_train: self.train, ..self.port.capabilities() }
     }
 
-    fn send(&mut self, _: &SendBatch<'_>) -> io::Result<Taken> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
+        if batch.train > self.takes {
+            self.train = if self.takes > 0 { self.takes } else { self.train };
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let first = Framing::Native { token: 1, stream: 0 }.read(batch.bytes).expect("a header");
+        self.longest.fetch_max(first.train.get().into(), Ordering::Relaxed);
+        let mut datagrams = 0;
+        for bytes in batch.bytes.chunks(16 * batch.segment) {
+            datagrams += self.port.send(&SendBatch { bytes, ..*batch })?.datagrams;
+        }
+        Ok(Taken { datagrams })
     }
 
     fn recv(&mut self) -> io::Result<Arrivals<'_>> {
-        self.0.recv()
+        self.port.recv()
     }
 
     fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
-        self.0.wait_readable(until_ns, now_ns)
+        self.port.wait_readable(until_ns, now_ns)
     }
 
     fn counters(&self) -> Counters {
-        self.0.counters()
+        self.port.counters()
     }
 
     fn is_refusal(&self, error: &io::Error) -> bool {
@@ -175,8 +200,9 @@ fn carried(
 fn each_end_goes_on_with_what_it_has() {
     for rate in ["null", r#"{"datagrams":50000}"#] {
         let memory = leaked(Memory::new(Stamps::Absent("no clock".into())));
-        let sends: [&'static dyn Engine; 3] =
-            [&Closed("gso"), leaked(Refused("mmsg", memory)), memory];
+        let longest = Arc::default();
+        let refuses = Refuses { name: "mmsg", engine: memory, train: 8, takes: 0, longest };
+        let sends: [&'static dyn Engine; 3] = [&Closed("gso"), leaked(refuses), memory];
         let receives: [&'static dyn Engine; 3] = [&Closed("gso"), &Closed("mmsg"), memory];
         let (sent, received) = carried(&udp(rate), &sends, &receives);
         assert_eq!((sent.error, received.error), (None, None));
@@ -199,64 +225,14 @@ fn each_end_goes_on_with_what_it_has() {
     }
 }
 
-/// Refuses trains of more than 64, as Linux before 6.9 does. Keeps of how many its datagrams say that their train is.
-struct Older(&'static dyn Engine, Arc<AtomicU64>);
-
-struct OlderPort(Box<dyn DatagramPort>, Arc<AtomicU64>, usize);
-
-impl Engine for Older {
-    fn name(&self) -> &'static str {
-        "gso"
-    }
-
-    fn open(&self, config: &Config, at: &datagram::Context) -> io::Result<Box<dyn DatagramPort>> {
-        Ok(Box::new(OlderPort(self.0.open(config, at)?, Arc::clone(&self.1), 128)))
-    }
-}
-
-impl DatagramPort for OlderPort {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { max_batch: 1_024, max_train: self.2, ..self.0.capabilities() }
-    }
-
-    fn send(&mut self, batch: &SendBatch<'_>) -> io::Result<Taken> {
-        if batch.train > 64 {
-            self.2 = 64;
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let first = Framing::Native { token: 1, stream: 0 }.read(batch.bytes).expect("a header");
-        self.1.fetch_max(first.train.get().into(), Ordering::Relaxed);
-        let mut datagrams = 0;
-        for bytes in batch.bytes.chunks(16 * batch.segment) {
-            datagrams += self.0.send(&SendBatch { bytes, ..*batch })?.datagrams;
-        }
-        Ok(Taken { datagrams })
-    }
-
-    fn recv(&mut self) -> io::Result<Arrivals<'_>> {
-        self.0.recv()
-    }
-
-    fn wait_readable(&mut self, until_ns: Option<u64>, now_ns: u64) -> bool {
-        self.0.wait_readable(until_ns, now_ns)
-    }
-
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-
-    fn is_refusal(&self, error: &io::Error) -> bool {
-        error.kind() == io::ErrorKind::InvalidInput
-    }
-}
-
 /// Or a receiver would take none of them for whole, and could not tell drops of its own from those of the path.
 #[test]
 fn datagrams_say_how_long_the_trains_are_that_an_older_kernel_takes() {
     let memory = leaked(Memory::new(Stamps::Monotonic));
-    let longest = Arc::new(AtomicU64::new(0));
-    let older = leaked(Older(memory, Arc::clone(&longest)));
-    let (sent, received) = carried(&udp("null"), &[older], &[memory]);
+    let longest = Arc::<AtomicU64>::default();
+    let (train, takes) = (128, 64);
+    let older = Refuses { name: "gso", engine: memory, train, takes, longest: longest.clone() };
+    let (sent, received) = carried(&udp("null"), &[leaked(older)], &[memory]);
     assert_eq!((sent.error, received.error), (None, None));
     assert_eq!((sent.train, longest.load(Ordering::Relaxed)), (64, 64));
     assert_eq!((sent.engines, sent.fallback), (vec!["gso".to_owned()], None));
