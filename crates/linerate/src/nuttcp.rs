@@ -277,16 +277,17 @@ fn near(end: &event::End) -> Totals {
     let all = &mut near.carried;
     all.seconds = end.span_ns as f64 / 1e9;
     let mut tcp: Vec<TcpSample> = Vec::new();
+    // A byte stream has no datagrams.
+    let of = |bytes: u64, datagrams: u64, calls: u64| {
+        (bytes, if datagrams > 0 { datagrams } else { calls })
+    };
     for stream in &end.streams {
         let (bytes, calls) = match &stream.here {
             Side::Send(sent) => {
                 tcp.extend(sent.tcp);
-                (sent.counts.bytes, sent.counts.datagrams.max(sent.counts.calls))
+                of(sent.counts.bytes, sent.counts.datagrams, sent.counts.calls)
             }
-            Side::Recv(received) => {
-                let counts = &received.counts;
-                (counts.bytes, counts.datagrams.max(counts.calls))
-            }
+            Side::Recv(got) => of(got.counts.bytes, got.counts.datagrams, got.counts.calls),
         };
         all.bytes = all.bytes.saturating_add(bytes);
         near.calls = near.calls.saturating_add(calls);
@@ -381,7 +382,7 @@ mod tests {
         let counts = SendCounts { datagrams: 1_000, calls: 20, ..SendCounts::default() };
         let sent = SendReport { counts, ..SendReport::default() };
         assert_eq!(calls(Side::Send(Box::new(sent))), 2_000);
-        let counts = RecvCounts { datagrams: 900, calls: 30, ..RecvCounts::default() };
+        let counts = RecvCounts { datagrams: 900, calls: 1_030, ..RecvCounts::default() };
         let received = RecvReport { counts, ..RecvReport::default() };
         assert_eq!(calls(Side::Recv(Box::new(received))), 1_800);
         // Over TCP each write is one.
