@@ -3,9 +3,9 @@
 use linerate_stats::offline::power;
 use linerate_stats::offline::welch::pooled_sd;
 
-use super::pair::pooled_components;
 use crate::input::FEWEST_VALUES;
 
+use super::pair::pooled_components;
 use super::{Adjust, Basis, Comparison, Needed, NoVerdict, Options, SetFigures, Verdict};
 
 /// One-sided confidence of the limit of the boot variance that plans are made with.
