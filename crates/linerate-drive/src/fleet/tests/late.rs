@@ -49,7 +49,6 @@ impl Reach for Outlasting {
     }
 
     fn connect(&self, access: &Access, _: &Stop) -> Result<Box<dyn HostAgent>, ErrorRecord> {
-        self.world.lost.store(false, Ordering::SeqCst);
         Ok(Box::new(Made(Arc::clone(&self.world), access.name.clone(), false)))
     }
 
@@ -59,7 +58,12 @@ impl Reach for Outlasting {
         // What is kept for good is let go of.
         let has_come = self.world.began.lock().unwrap().len() >= self.after
             && !self.kept.lock().unwrap().contains(turn);
-        (is_it && has_come).then(|| self.came.clone())
+        let came = (is_it && has_come).then(|| self.came.clone());
+        if came.is_some() {
+            // Nobody waits for the end of its lease.
+            self.world.rest_s.store(0, Ordering::SeqCst);
+        }
+        came
     }
 
     fn kept(&self, turn: &str) {
