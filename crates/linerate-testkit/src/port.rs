@@ -1,10 +1,14 @@
 //! Ports for servers that a test starts.
 
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
+
+use crate::peer::LONG;
 
 /// A port of this host where nobody listens, kept for this process. It is bound and never listens: a program
 /// that another thread starts holds a copy of each descriptor until it runs, and a copy of a listener would
@@ -30,6 +34,23 @@ pub fn free_port() -> u16 {
         }
     }
     panic!("no free port in {FREE_PORTS:?}");
+}
+
+/// Opens a port again that was closed a moment ago: a program that another thread starts holds a copy of what had it until
+/// it runs.
+///
+/// # Panics
+/// When it cannot be had.
+pub fn opened_anew<T>(open: impl Fn() -> io::Result<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        match open() {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < LONG => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.expect("the same port"),
+        }
+    }
 }
 
 /// Between those of the programs that tests talk to.

@@ -1,6 +1,7 @@
 //! A server of every dialect at once, and how a client that did not name one learns which to name.
 
 use linerate_testkit::peer::LONG;
+use linerate_testkit::port::opened_anew;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -199,7 +200,7 @@ fn a_server_of_iperf3s_that_answers_late_is_asked_until_it_has_opened_its_port_a
         drop(control);
         drop(begun(&listener));
         drop(listener);
-        let listener = TcpListener::bind(at).expect("the same port");
+        let listener = opened_anew(|| TcpListener::bind(at));
         begun(&listener).write_all(&[ACCESS_DENIED]).expect("a client");
     });
     let record = auto(&format!("udp 127.0.0.1 -p {} -t 200ms", at.1));
