@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::support::{
-    Client, Group, Lab, Ran, Server, Urgent, alone, linerate, list, real, skip_busy, wait_for,
+    Client, Group, Lab, Ran, Server, Urgent, alone, linerate, list, real, says_busy, skip_busy,
+    wait_for,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -59,8 +60,7 @@ fn search(space: Option<&str>, server: &str, port: u16, line: &str) -> Ran {
 /// Whether other work on this machine kept the search from measuring.
 fn disturbed(document: &Value) -> bool {
     let invalid = list(&document["trials"]).iter().filter(|t| !t["invalid"].is_null()).count();
-    let doubts = list(&document["doubts"]);
-    invalid > 0 || doubts.iter().any(|d| d["kind"] == "host-busy")
+    invalid > 0 || says_busy(document)
 }
 
 #[test]
@@ -94,9 +94,11 @@ fn a_bottleneck_is_found_within_two_percent() {
         );
         println!("{mbit} Mbit/s: {found}");
         assert!(seconds <= 60.0, "{found}");
+        // More than a bucket has comes of none, whoever has the cores.
+        assert!(lower < truth * 1.05, "{found}");
         if ran.code != 0 || (lower / truth - 1.0).abs() > 0.02 {
+            // It may have found the others' limit, and says that itself.
             assert!(disturbed(&document), "{found}\n{}", ran.err);
-            skip_busy("a_bottleneck_is_found_within_two_percent", &found);
             continue;
         }
         assert_eq!(goal["limit"], "path", "{goal}");
@@ -122,8 +124,9 @@ fn a_small_buffer_of_the_receiver_is_the_limit() {
     if goal["upper_bps"].is_null()
         || !matches!(goal["limit"].as_str(), Some("receiver-buffer" | "receiver-cpu"))
     {
+        // It may have found the others' limit, and says that itself.
         assert!(disturbed(&document), "{goal}\n{}", ran.err);
-        return skip_busy("a_small_buffer_of_the_receiver_is_the_limit", "the host was busy");
+        return;
     }
     let because = document["because"][0].as_str().expect("a sentence");
     assert!(because.contains("dropped by the receiver's socket"), "{because}");
@@ -179,8 +182,9 @@ fn the_senders_own_queue_is_not_taken_for_the_path() {
     let goal = &last["goals"][0];
     assert_ne!(goal["limit"], "path", "{goal}");
     if goal["limit"] != "sender-host" {
+        // It may have found the others' limit, and says that itself.
         assert!(disturbed(&last), "{:#}", last["goals"]);
-        return skip_busy("the_senders_own_queue_is_not_taken_for_the_path", "the host was busy");
+        return;
     }
     let because = last["because"][0].as_str().expect("a sentence");
     assert!(because.ends_with("the limit is the sender's host"), "{because}");

@@ -7,7 +7,8 @@ use linerate_testkit::peer::LONG;
 use std::time::Duration;
 
 use crate::support::{
-    Client, Group, Lab, Ran, Server, Urgent, alone, linerate, list, number, real, wait_for,
+    Client, Group, Lab, Ran, Server, Urgent, alone, linerate, list, number, real, says_busy,
+    wait_for,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -33,11 +34,6 @@ fn document(ran: &Ran, code: i32) -> Value {
     document
 }
 
-/// Whether the sweep itself says that others had the cores: then it may have found their limit.
-fn is_busy(document: &Value) -> bool {
-    list(&document["doubts"]).iter().any(|doubt| doubt["kind"] == "host-busy")
-}
-
 /// The border up to which a direction follows, if one was found.
 fn knee<'a>(document: &'a Value, way: &str) -> Option<&'a Value> {
     let mut bends = list(&document["bends"]).iter();
@@ -60,9 +56,8 @@ fn brackets(bend: Option<&Value>, truth: f64, limit: &str) -> bool {
 #[test]
 #[ignore = "long"]
 fn zoom_brackets_a_bottleneck_and_names_the_path() {
-    const TEST: &str = "zoom_brackets_a_bottleneck_and_names_the_path";
     let _alone = alone();
-    if !Lab::possible(TEST) {
+    if !Lab::possible("zoom_brackets_a_bottleneck_and_names_the_path") {
         return;
     }
     let lab = Lab::bottleneck(40, 90);
@@ -72,10 +67,16 @@ fn zoom_brackets_a_bottleneck_and_names_the_path() {
     let last = document(&sweep(Some(&lab.space("a")), line), 0);
     let there = brackets(knee(&last, "forward"), payload_share(40.0), "path");
     let back = brackets(knee(&last, "reverse"), payload_share(90.0), "path");
-    if !(there && back) && is_busy(&last) {
-        return support::skip_busy(TEST, "others had the cores");
+    // More than a bucket has comes of none, whoever has the cores.
+    for point in list(&last["points"]) {
+        let most = payload_share(if point["direction"] == "forward" { 40.0 } else { 90.0 });
+        assert!(real(point, "received_bps") < most * 1.05, "{point}");
     }
-    assert!(there && back, "{:#}", last["bends"]);
+    if !(there && back) {
+        // It may have found the others' limit, and says that itself.
+        assert!(says_busy(&last), "{:#}", last["bends"]);
+        return;
+    }
     for regime in list(&last["regimes"]) {
         assert!(!regime["text"].as_str().unwrap().is_empty());
     }
@@ -102,7 +103,7 @@ fn a_deep_queue_does_not_look_fast() {
     assert!(real(point, "lost_ratio") < 0.01, "{point}");
     assert!(real(point, "undelivered_ratio") > 0.03, "{point}");
     assert_ne!(point["regime"], "follows");
-    let by_others = point["limit"] == "other-work" && is_busy(&document);
+    let by_others = point["limit"] == "other-work" && says_busy(&document);
     assert!(point["limit"] == "path" || by_others, "{point}");
     // Others may keep the kernel from emptying the bucket; more than it has comes of none.
     let share = real(point, "received_bps") / payload_share(40.0);
@@ -155,9 +156,11 @@ fn a_receiver_without_time_is_the_limit() {
     let line = "10.77.1.2 -p 5301 --rates 4M..512M --zoom --width 20% -l 256 -t 500ms --json";
     let last = document(&sweep(Some(&lab.space("a")), line), 0);
     println!("{:#} {:#}", last["bends"], last["because"]);
-    let limit = knee(&last, "forward").and_then(|bend| bend["limit"].as_str());
+    // Beside others not even the least rate may arrive whole: then the first regime is what it does not carry.
+    let border = knee(&last, "forward").or_else(|| list(&last["regimes"]).first());
+    let limit = border.and_then(|border| border["limit"].as_str());
     let named = limit.is_some_and(|limit| limit.starts_with("receiver"));
-    if !named && is_busy(&last) {
+    if !named && says_busy(&last) {
         return support::skip_busy(TEST, "others had the receiver's core");
     }
     assert!(named, "{:#}", last["points"]);

@@ -582,6 +582,11 @@ impl Ran {
     }
 }
 
+/// Whether a record or a document of many says itself that others had the cores: then its figures may be theirs.
+pub fn says_busy(document: &Value) -> bool {
+    list(&document["doubts"]).iter().any(|doubt| doubt["kind"] == "host-busy")
+}
+
 /// Runs `each` on all of `cases`, a few at a time: their rates are low.
 pub fn together<T: Sync>(cases: &[T], each: impl Fn(&T) + Sync) {
     let next = Mutex::new(cases.iter());

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::cases::{BUFFER, Case, End, Limited, MET, PATH};
-use crate::support::{Client, Group, Hogs, Lab, PORT, Server, list, real, wait_for};
+use crate::support::{Client, Group, Hogs, Lab, PORT, Server, list, number, real, wait_for};
 
 /// A process that is stopped in bursts stands and runs for so many looks at its threads.
 const STOPPED_LOOKS: u32 = 8;
@@ -102,6 +102,8 @@ pub struct Outcome {
     pub record: Value,
     pub client: Share,
     pub server: Share,
+    /// Packets that the limit between the two dropped, by its own counter; where less came of it than it lets through.
+    dropped: Option<u64>,
 }
 
 /// What is wrong with an outcome.
@@ -144,14 +146,37 @@ pub fn run(case: &Case, beside: Beside, time: &str) -> Option<Result<Outcome, St
     if let Some((end, group)) = &quota {
         group.hold(if *end == End::Client { client.pid() } else { server.pid() });
     }
-    Some(watch(client, &server, case.limited))
+    let mut ran = watch(client, &server, case.limited);
+    if let Ok(outcome) = &mut ran
+        && outcome.reaches(case, REACHED) == Some(false)
+    {
+        outcome.dropped = dropped(&lab, case.limited);
+    }
+    Some(ran)
+}
+
+/// Packets that the bucket or the filter dropped.
+fn dropped(lab: &Lab, limited: Limited) -> Option<u64> {
+    match limited {
+        Limited::Path(_) => {
+            let text = lab.run("r", "tc -s -j qdisc show");
+            let all: Value = serde_json::from_str(&text).expect("JSON of tc");
+            let buckets = list(&all).iter().filter(|queue| queue["kind"] == "tbf");
+            Some(buckets.map(|bucket| number(bucket, "drops")).sum())
+        }
+        Limited::Drops(_) => Some(lab.counter("b", "dropped").0),
+        _ => None,
+    }
 }
 
 /// Data to the server's port, which is longer than greetings and acknowledgements.
 fn dropping_data(percent: u32) -> String {
     format!(
-        "table inet truth {{\nchain ingress {{\ntype filter hook prerouting priority -300;\n\
-         th dport {PORT} meta length > 500 numgen random mod 100 < {percent} drop\n}}\n}}\n"
+        "table inet truth {{\ncounter dropped {{ }}\nchain ingress {{\n\
+         type filter hook prerouting priority -300;\n\
+         th dport {PORT} meta length > 500 numgen random mod 100 < {percent} \
+         counter name dropped drop\n\
+         }}\n}}\n"
     )
 }
 
@@ -191,7 +216,8 @@ fn watch(mut client: Client, server: &Server, limited: Limited) -> Result<Outcom
     let record = ran.complete();
     let seconds = record["totals"]["sender"]["seconds"].as_f64();
     let seconds = seconds.or(record["totals"]["rr"]["seconds"].as_f64()).expect("measured time");
-    Ok(Outcome { client: at_client.busiest(seconds), server: at_server.busiest(seconds), record })
+    let (client, server) = (at_client.busiest(seconds), at_server.busiest(seconds));
+    Ok(Outcome { client, server, dropped: None, record })
 }
 
 impl Outcome {
@@ -258,14 +284,29 @@ impl Outcome {
     }
 
     /// Whether the test ran into something that can be named. Programs of the highest priorities can take
-    /// so much of a core that the kernel's own work for the network waits, and no thread of ours does.
+    /// so much of a core that the kernel's own work for the network waits, and no thread of ours does. What was lost of
+    /// datagrams can be named whoever kept the rest: the limit's own counter tells whether it was lost there.
     pub fn is_made(&self, case: &Case) -> bool {
-        self.reaches(case, REACHED) != Some(false) || self.is_others_work(case)
+        let is_counted = case.right == PATH && self.dropped.is_some();
+        self.reaches(case, REACHED) != Some(false) || self.is_others_work(case) || is_counted
+    }
+
+    /// Whether the limit between the two dropped too little to be the limit, or less than half of what was lost, or
+    /// the kernel's backlog dropped so much that this hides it.
+    fn is_lost_elsewhere(&self, case: &Case) -> bool {
+        let Some(dropped) = self.dropped.filter(|_| case.right == PATH) else { return false };
+        let totals = &self.record["totals"];
+        let (sent, lost) = (number(totals, "sender.datagrams"), number(totals, "receiver.lost"));
+        let backlog = totals["receiver"]["host"]["softnet_dropped"].as_u64().unwrap_or(0);
+        dropped * 100 < sent || dropped * 2 < lost || backlog * 2 > lost
     }
 
     /// What is wrong with its verdict.
     pub fn fault(&self, case: &Case) -> Option<Fault> {
         let limit = self.limit();
+        if limit != "path" && self.is_lost_elsewhere(case) {
+            return None;
+        }
         let is_reverse = self.record["asked"]["direction"] == "reverse";
         let (sender, receiver) =
             if is_reverse { (self.server, self.client) } else { (self.client, self.server) };
