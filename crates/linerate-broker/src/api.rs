@@ -67,7 +67,12 @@ impl Broker {
         if let Some(headers) = headers {
             request = request.headers(headers);
         }
-        let answer = self.within(PATIENCE, self.client.send_request(subject, request)).await;
+        let asked = self.client.send_request(subject.clone(), request);
+        let subjects = [subject.as_str()];
+        let answer = tokio::select! {
+            answer = self.within(PATIENCE, asked) => answer,
+            why = self.denied(&subjects) => return Err(Trouble::Broken(unable(what, &why))),
+        };
         let answer = answer.ok_or_else(|| Trouble::Broken(silent(what)))?;
         answer.map_err(|error| broken(what, error.kind(), &error))
     }

@@ -4,14 +4,14 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{
     AuthError, Client, ClientError, ConnectError, ConnectErrorKind, ConnectOptions, Event, Message,
-    ServerAddr, Subscriber,
+    ServerAddr, ServerError, Subscriber,
 };
 use futures_core::Stream;
 use linerate_fleet::health::{TESTED, release};
@@ -39,6 +39,8 @@ const AWAY: Duration = Duration::from_secs(10);
 /// It is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// First words of the broker's against something that the credentials do not allow; the subject follows in quotes.
+const DENIED: &str = "Permissions Violation";
 /// How the client calls it that the broker does not let somebody in.
 const REFUSED: ConnectErrorKind = ConnectErrorKind::AuthorizationViolation;
 
@@ -63,10 +65,18 @@ pub struct Broker {
     pub(crate) client: Client,
     /// As subjects have it.
     pub(crate) name: String,
-    /// It let these credentials in before, and does not any more.
-    refused: Arc<AtomicBool>,
+    said: Arc<Said>,
     /// What nobody else knows.
     pub(crate) secret: String,
+}
+
+/// What a broker says of a connection that is no answer to anything.
+#[derive(Default)]
+struct Said {
+    /// It let these credentials in before, and does not any more.
+    refused: AtomicBool,
+    /// What it said last that they do not allow.
+    denied: Mutex<String>,
 }
 
 impl Broker {
@@ -78,8 +88,8 @@ impl Broker {
         let url = &credentials.url;
         check_url(url)?;
         let name = credentials.agent.clone().unwrap_or_else(|| OPERATOR.to_owned());
-        let refused = Arc::new(AtomicBool::new(false));
-        let options = options(credentials, &name, &refused)?;
+        let said = Arc::new(Said::default());
+        let options = options(credentials, &name, &said)?;
         let client = options.connect(url).await.map_err(|error| unreachable(url, &error))?;
         let version = client.server_info().version;
         if !is_recent(&version) {
@@ -87,7 +97,7 @@ impl Broker {
         }
         let inbox = client.new_inbox();
         let secret = inbox.rsplit('.').next().unwrap_or_default().to_owned();
-        Ok(Self { client, name, refused, secret })
+        Ok(Self { client, name, said, secret })
     }
 
     /// Hears what comes for a subject.
@@ -119,6 +129,18 @@ impl Broker {
         tokio::time::timeout(patience, work).await.ok()
     }
 
+    /// Waits for it that the broker does not let these credentials say or hear something of one of these subjects, and
+    /// returns its words: whoever was to answer never hears the question.
+    pub(crate) async fn denied(&self, subjects: &[&str]) -> String {
+        loop {
+            let said = self.said.denied.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if subjects.iter().any(|subject| said.contains(&format!("\"{subject}\""))) {
+                return said;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Has said everything.
     ///
     /// # Errors
@@ -136,7 +158,7 @@ impl Broker {
 
     /// Whether there is none because the broker lets these credentials in no more.
     pub fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+        self.said.refused.load(Ordering::Relaxed)
     }
 
     /// By which address the broker sees this connection; nothing where it does not say.
@@ -168,7 +190,7 @@ impl Listener {
 fn options(
     credentials: &Credentials,
     name: &str,
-    is_refused: &Arc<AtomicBool>,
+    said: &Arc<Said>,
 ) -> Result<ConnectOptions, ErrorRecord> {
     let pair = nkeys::KeyPair::from_seed(&credentials.seed)
         .map_err(|why| refused(&credentials.url, &format!("its seed is none: {why}")))?;
@@ -177,12 +199,18 @@ fn options(
         let pair = Arc::clone(&pair);
         async move { pair.sign(&nonce).map_err(AuthError::new) }
     };
-    let is_refused = Arc::clone(is_refused);
+    let said = Arc::clone(said);
     let note = move |event| {
         match event {
-            Event::Connected => is_refused.store(false, Ordering::Relaxed),
+            Event::Connected => {
+                said.refused.store(false, Ordering::Relaxed);
+                said.denied.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            }
             Event::ClientError(ClientError::Other(why)) if why == REFUSED.to_string() => {
-                is_refused.store(true, Ordering::Relaxed);
+                said.refused.store(true, Ordering::Relaxed);
+            }
+            Event::ServerError(ServerError::Other(why)) if why.starts_with(DENIED) => {
+                *said.denied.lock().unwrap_or_else(PoisonError::into_inner) = why;
             }
             _ => {}
         }

@@ -121,6 +121,21 @@ impl Broker {
         sent.map_err(|why| unable(what, &why))
     }
 
+    /// Returns once this agent says, from now on, that it has had this lease and that no result waits on it. In a test it says
+    /// nothing, and what came of one waits until a store has it: so nothing comes of that lease any more. Where the agent
+    /// cannot be heard this does not return.
+    pub async fn comes_back(&self, agent: &str, epoch: u64) {
+        if let Ok(mut beats) = self.listen(heartbeat(agent)).await {
+            while let Some(Message { payload, .. }) = beats.next().await {
+                let beat = serde_json::from_slice::<Heartbeat>(&payload);
+                if beat.is_ok_and(|beat| beat.epoch >= epoch && beat.waiting == 0) {
+                    return;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
     /// The agents that have spoken since the broker was started, by name.
     ///
     /// # Errors

@@ -53,12 +53,17 @@ impl Broker {
             Some(since) => json!({ "next_by_subj": subject, "batch": BATCH, "start_time": since }),
             None => json!({ "next_by_subj": subject, "batch": BATCH, "seq": 1 }),
         };
+        let call = format!("$JS.API.DIRECT.GET.{stream}");
+        let subjects = [call.as_str(), inbox.as_str()];
         loop {
-            let call = format!("$JS.API.DIRECT.GET.{stream}");
-            let body = ask.to_string().into_bytes();
-            let asked = self.client.publish_with_reply(call, inbox.clone(), body.into()).await;
+            let (to, body) = (call.clone(), ask.to_string().into_bytes());
+            let asked = self.client.publish_with_reply(to, inbox.clone(), body.into()).await;
             asked.map_err(|why| unable(what, &why))?;
-            match batch(what, &mut listener, &mut take).await? {
+            let came = tokio::select! {
+                came = batch(what, &mut listener, &mut take) => came,
+                why = self.denied(&subjects) => Err(unable(what, &why)),
+            };
+            match came? {
                 Next::Over => return Ok(()),
                 Next::From(seq) => {
                     ask = json!({ "next_by_subj": subject, "batch": BATCH, "seq": seq });

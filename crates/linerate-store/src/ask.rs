@@ -40,8 +40,11 @@ pub trait StoreWriter: Send {
 pub trait StoreReader {
     /// What was kept when they began.
     fn meta(&mut self) -> Result<Meta, StoreError>;
-    /// What was deleted.
+    /// What was deleted. It may be as much as all that is there: whoever reads again asks for it where
+    /// [`Self::firsts`] are others.
     fn deleted(&mut self) -> Result<Deleted, StoreError>;
+    /// The numbers of the first event and the first run that are there: others than before where some were deleted since.
+    fn firsts(&mut self) -> Result<[Option<u64>; 2], StoreError>;
     /// How many events and runs were written, those that were deleted among them.
     fn counts(&mut self) -> Result<(u64, u64), StoreError>;
     /// The events after so many, with their times, in their order.

@@ -4,7 +4,7 @@ use linerate_model::campaign::{Event, StoredRun};
 use rusqlite::OptionalExtension as _;
 
 use crate::read::{EVENT_COLUMNS, RUN_COLUMNS, read_event, read_run};
-use crate::{Damage, Reader, StoreError};
+use crate::{Damage, Deleted, Reader, StoreError};
 
 impl Reader {
     /// How many events and runs were written, those that were deleted among them.
@@ -19,20 +19,38 @@ impl Reader {
         Ok((events.unsigned_abs(), runs.unsigned_abs()))
     }
 
+    /// The numbers of the first event and the first run that are there: others than before where some were deleted
+    /// since.
+    pub fn firsts(&self) -> Result<[Option<u64>; 2], StoreError> {
+        let query = "SELECT (SELECT min(id) FROM event), (SELECT min(id) FROM run)";
+        let read = |row: &rusqlite::Row<'_>| Ok([row.get(0)?, row.get(1)?]);
+        let found: [Option<i64>; 2] = self
+            .connection
+            .query_row(query, [], read)
+            .map_err(|e| StoreError::sqlite("read", &self.path, &e))?;
+        Ok(found.map(|first| first.map(i64::unsigned_abs)))
+    }
+
+    /// The number of the first row after so many of `table` (0: events, 1: runs).
+    fn first_after(&self, read: u64, table: usize, of: impl Fn(&Deleted) -> u64) -> i64 {
+        let firsts = self.firsts().unwrap_or_default();
+        match firsts.get(table).copied().flatten() {
+            Some(first) if first <= read.saturating_add(1) => next(read),
+            // Only then what was deleted matters, of which much may be known.
+            _ => next(read).max(self.first(of)),
+        }
+    }
+
     /// The events after so many, with their times, in their order.
     pub fn events_after(&self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        self.whole(self.rows(
-            "event",
-            EVENT_COLUMNS,
-            Some(next(read).max(self.first(|deleted| deleted.events))),
-            read_event,
-        ))
+        let first = self.first_after(read, 0, |deleted| deleted.events);
+        self.whole(self.rows("event", EVENT_COLUMNS, Some(first), read_event))
     }
 
     /// The runs after so many, in the order of their ends: each checked with its record and without it, and whether
     /// it has one.
     pub fn runs_after(&self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
-        let first = next(read).max(self.first(|deleted| deleted.runs));
+        let first = self.first_after(read, 1, |deleted| deleted.runs);
         self.whole(self.rows("run", RUN_COLUMNS, Some(first), |id, row| {
             let mut run = read_run(id, row)?;
             let recorded = run.record.take().is_some();

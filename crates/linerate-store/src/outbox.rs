@@ -16,6 +16,9 @@ CREATE TABLE IF NOT EXISTS result (turn TEXT PRIMARY KEY, at_s INTEGER NOT NULL,
 CREATE TABLE IF NOT EXISTS lease (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL) STRICT;
 ";
 
+/// Largest file, in pages of 4,096 bytes: 1 GiB. What does not fit is as what the disk has no room for.
+const MOST_PAGES: i64 = 1 << 18;
+
 /// How much waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waiting {
@@ -50,7 +53,9 @@ impl Outbox {
         let fail = |e: &rusqlite::Error| StoreError::sqlite("open", path, e);
         let connection = Connection::open(path).map_err(|e| fail(&e))?;
         settings(&connection).map_err(|e| fail(&e))?;
-        connection.execute_batch(SCHEMA).map_err(|e| fail(&e))?;
+        let limited =
+            connection.pragma_update_and_check(None, "max_page_count", MOST_PAGES, |_| Ok(()));
+        limited.and_then(|()| connection.execute_batch(SCHEMA)).map_err(|e| fail(&e))?;
         Ok(Self { connection, path: path.to_owned(), unwritten: Vec::new(), _lock: held })
     }
 
@@ -230,6 +235,11 @@ mod tests {
     fn what_cannot_be_written_is_kept_and_written_when_there_is_room() {
         let place = Place::new("room");
         let mut outbox = place.open().unwrap();
+        let number = |outbox: &Outbox, pragma: &str| {
+            let found = outbox.connection.pragma_query_value(None, pragma, |row| row.get(0));
+            found.unwrap_or(0_i64)
+        };
+        assert_eq!(number(&outbox, "max_page_count") * number(&outbox, "page_size"), 1 << 30);
         outbox.put("run.0.1", 10, b"{}").unwrap();
         let most = |outbox: &Outbox, pages: i64| {
             let set = &outbox.connection;

@@ -118,16 +118,15 @@ impl Place {
     /// # Errors
     /// When it cannot be asked.
     pub fn stop(&self) -> Result<bool, StoreError> {
-        let written = self.is_locked()?;
         match self {
-            _ if !written => {}
-            Self::File(path) => {
+            Self::File(path) if is_locked(path) => {
                 let asks = lock::beside(path, lock::STOP);
-                File::create(&asks).map_err(|e| StoreError::io("create", &asks, &e))?;
+                let made = File::create(&asks).map_err(|e| StoreError::io("create", &asks, &e));
+                made.map(|_| true)
             }
-            Self::Database(address) => database::stop(address)?,
+            Self::File(_) => Ok(false),
+            Self::Database(address) => database::stop(address),
         }
-        Ok(written)
     }
 }
 
@@ -156,6 +155,10 @@ impl StoreReader for Reader {
 
     fn deleted(&mut self) -> Result<Deleted, StoreError> {
         Reader::deleted(self)
+    }
+
+    fn firsts(&mut self) -> Result<[Option<u64>; 2], StoreError> {
+        Reader::firsts(self)
     }
 
     fn counts(&mut self) -> Result<(u64, u64), StoreError> {

@@ -8,7 +8,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::error::shown;
-use crate::meta::{Deleted, Meta};
+use crate::meta::{DELETED, Deleted, Meta};
 use crate::row::{self, RunRow};
 use crate::{APPLICATION_ID, Damage, SCHEMA_VERSION, StoreError, lock};
 
@@ -105,7 +105,8 @@ impl Reader {
 
     /// What was kept when the campaign began.
     pub fn meta(&self) -> Result<Meta, StoreError> {
-        let (found, damage) = self.readable_meta();
+        // What must be known of what was deleted is beside it, and may be as much as all the rest.
+        let (found, damage) = self.read_meta(&format!("WHERE key <> '{DELETED}' "));
         if let Some(damage) = damage.first() {
             return Err(self.damaged(damage));
         }
@@ -226,15 +227,25 @@ impl Reader {
         table: &'static str,
         columns: &str,
         first: Option<i64>,
+        read: impl FnMut(i64, &Row<'_>) -> Result<T, String>,
+    ) -> (Vec<T>, Vec<Damage>) {
+        let later = first.filter(|first| *first > 1);
+        let later = later.map_or_else(String::new, |first| format!("WHERE rowid >= {first} "));
+        self.rows_of(table, (columns, &later), first, read)
+    }
+
+    fn rows_of<T>(
+        &self,
+        table: &'static str,
+        (columns, which): (&str, &str),
+        first: Option<i64>,
         mut read: impl FnMut(i64, &Row<'_>) -> Result<T, String>,
     ) -> (Vec<T>, Vec<Damage>) {
         let mut found = Vec::new();
         let mut damage = Vec::new();
         let mut fault = |row, what: String| damage.push(Damage { table, row, what });
         // NOT INDEXED: what an index says of a row need not be what the row says.
-        let later = first.filter(|first| *first > 1);
-        let later = later.map_or_else(String::new, |first| format!("WHERE rowid >= {first} "));
-        let query = format!("SELECT {columns} FROM {table} NOT INDEXED {later}ORDER BY rowid");
+        let query = format!("SELECT {columns} FROM {table} NOT INDEXED {which}ORDER BY rowid");
         let mut statement = self.connection.prepare(&query);
         let asked = statement.as_mut().map_err(|e| e.to_string());
         let mut rows = match asked.and_then(|s| s.query([]).map_err(|e| e.to_string())) {
@@ -280,7 +291,12 @@ impl Reader {
 
     /// What is whole of what was kept when the campaign began, by the names of [`Meta`]'s fields.
     pub fn readable_meta(&self) -> (BTreeMap<String, String>, Vec<Damage>) {
-        let (pairs, damage) = self.rows("meta", "key, value, sum", None, |_, row| {
+        self.read_meta("")
+    }
+
+    fn read_meta(&self, which: &str) -> (BTreeMap<String, String>, Vec<Damage>) {
+        let columns = "key, value, sum";
+        let (pairs, damage) = self.rows_of("meta", (columns, which), None, |_, row| {
             let (key, value): (String, String) = (get(row, 0)?, get(row, 1)?);
             verify(row::sum("meta", &[key.as_bytes(), value.as_bytes()]), row, 2)?;
             Ok((key, value))

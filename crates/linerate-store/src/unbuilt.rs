@@ -30,6 +30,6 @@ pub(crate) fn is_locked(address: &Address) -> Result<bool, StoreError> {
     unbuilt(address)
 }
 
-pub(crate) fn stop(address: &Address) -> Result<(), StoreError> {
+pub(crate) fn stop(address: &Address) -> Result<bool, StoreError> {
     unbuilt(address)
 }

@@ -251,6 +251,42 @@ fn leases_of_one_resource_that_overlap_cannot_be_stored() {
     assert_eq!(count(&mut others), 4);
 }
 
+/// Whoever begins to write and whoever asks for an end are let in one after the other.
+#[test]
+fn what_was_asked_of_one_writer_is_of_no_other() {
+    let Some(server) = Postgres::start("asked") else { return };
+    let place = place(&server);
+    drop(place.create(&meta()).unwrap());
+    let mut others = other(&server);
+    let asked = |others: &mut Client| {
+        let row = others.query_one("SELECT count(*) FROM linerate.meta WHERE key = 'stop'", &[]);
+        row.unwrap().get::<_, i64>(0)
+    };
+    assert!(!place.stop().unwrap());
+    assert_eq!(asked(&mut others), 0, "nobody is there to hear it");
+    // As somebody who has seen the writer before and is about to ask it.
+    let application = linerate_store::APPLICATION_ID;
+    let before = format!("BEGIN; SELECT pg_advisory_xact_lock({application}, 2)");
+    others.batch_execute(&before).unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| place.open().unwrap());
+        let mut looks = other(&server);
+        let waits =
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)";
+        let begun = Instant::now();
+        while !looks.query_one(waits, &[]).unwrap().get::<_, bool>(0) {
+            assert!(!place.is_locked().unwrap() && begun.elapsed() < LONG, "it waits for nobody");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        others.execute("INSERT INTO linerate.meta VALUES ('stop', '')", &[]).unwrap();
+        others.batch_execute("COMMIT").unwrap();
+        let mut writer = opened.join().unwrap();
+        assert_eq!(asked(&mut others), 0);
+        assert!(!writer.asked_to_stop().unwrap(), "it was meant for the one before");
+        assert!(place.stop().unwrap() && writer.asked_to_stop().unwrap());
+    });
+}
+
 /// A session that the server has ended, as an administrator may, or a network that forgot it.
 #[test]
 fn a_writer_whose_session_is_lost_is_the_writer_again_or_ends() {

@@ -300,6 +300,27 @@ fn what_is_deleted_is_gone_and_the_rest_is_whole() {
     assert_eq!(reader.lost_and_doubled(), (0, 0));
 }
 
+/// What must be known of deleted rows may be as much as all others: it is not read at each look.
+#[test]
+fn whoever_reads_on_reads_nothing_of_what_was_deleted() {
+    let path = scratch("read-on");
+    filled(&path, 6);
+    let mut campaign = Campaign::open(&path).unwrap();
+    assert_eq!(campaign.reader().unwrap().firsts().unwrap(), [Some(1), Some(1)]);
+    campaign.delete_before(2, "two").unwrap();
+    assert_eq!(campaign.reader().unwrap().firsts().unwrap(), [Some(5), Some(3)]);
+    drop(campaign);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(other.execute("UPDATE meta SET sum = x'00' WHERE key = 'deleted'", []).unwrap(), 1);
+    drop(other);
+    let reader = Reader::open(&path).unwrap();
+    assert!(matches!(reader.deleted(), Err(StoreError::Damaged(..))));
+    assert_eq!(reader.meta().unwrap().name, "test");
+    let (events, runs) = (reader.events_after(4).unwrap(), reader.runs_after(2).unwrap());
+    assert_eq!((events.len(), runs.len()), (8, 4));
+    assert!(!reader.check().is_empty());
+}
+
 #[test]
 fn all_can_be_deleted_and_what_is_missing_without_that_is_damage() {
     let path = scratch("all-deleted");

@@ -279,7 +279,7 @@ mod tests {
         let fleet = crate::fleet::metrics::NAMES.iter().map(|(name, _)| (*name).to_owned());
         let there: Vec<String> = there.chain(fleet).collect();
         let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
-        assert_eq!(dashboard["panels"].as_array().map(Vec::len), Some(19));
+        assert_eq!(dashboard["panels"].as_array().map(Vec::len), Some(21));
         for asked in names(RULES).union(&names(DASHBOARD)) {
             assert!(there.iter().any(|known| known == asked), "{asked} is none of {there:?}");
         }

@@ -109,11 +109,14 @@ fn an_agent_reaches_nothing_of_another() {
         let _told = posing.orders().await;
         let Err(unheard) = operator.send_order("b", &Order::Ping, PATIENCE).await else { panic!() };
         assert_eq!(unheard.kind, ErrorKind::HostGone, "it does not hear what b is told");
-        assert!(posing.hand_over("run.0.1", b"{}".to_vec()).await.is_err());
+        let Err(denied) = posing.hand_over("run.0.1", b"{}".to_vec()).await else { panic!() };
+        let words = "Permissions Violation for Publish to \"lr.result.b.run\"";
+        assert_eq!((denied.kind, denied.why.as_str()), (ErrorKind::Unable, words));
         assert_eq!(operator.ingest("run").await.unwrap().waiting, 0, "it has no result of b");
         let nobody = [].into();
         assert!(posing.grant(&nobody, PATIENCE, "a").await.is_err());
-        assert!(posing.seen().await.is_err());
+        let Err(denied) = posing.seen().await else { panic!() };
+        assert!(denied.why.starts_with("Permissions Violation for "), "{denied:?}");
     });
 }
 

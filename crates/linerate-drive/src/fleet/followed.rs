@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use linerate_model::campaign::{Event, StoredRun};
 use linerate_model::fleet_now::{FleetNow, FleetTest, FleetTestEnd};
 use linerate_model::record::ErrorRecord;
-use linerate_store::{Deleted, Place};
+use linerate_store::Place;
 
 use super::NO_ANSWER;
 use super::keep::{Log, deleted_of, fault, head_of};
-use super::results::{self, Head};
+use super::results::{Deleted, Head};
 
 /// A file or database of results, and what was read of it.
 pub struct Followed {
@@ -21,8 +21,11 @@ pub struct Followed {
 
 struct Read {
     head: Head,
-    /// What was deleted, and what is known of it.
-    deleted: (Deleted, results::Deleted),
+    /// The numbers of the first event and the first run that were there.
+    firsts: [Option<u64>; 2],
+    /// How many events and runs were deleted, and what is known of them.
+    deleted: (u64, u64),
+    known: Deleted,
     /// With their times.
     events: Vec<(String, Event)>,
     /// Without their records, and whether each has one.
@@ -60,39 +63,57 @@ impl Followed {
         let mut reader = self.place.read().map_err(fault)?;
         let (events, runs) = reader.counts().map_err(fault)?;
         let head = head_of(&mut *reader, &self.place)?;
-        let deleted = reader.deleted().map_err(fault)?;
-        // Another file or database may have taken its place, or what was read of this one is deleted.
-        let last = last.filter(|last| last.head == head && last.deleted.0 == deleted);
+        let firsts = reader.firsts().map_err(fault)?;
+        // Another file or database may have taken its place.
+        let last = last.filter(|last| last.head == head);
         let last = last.filter(|last| last.all_events() <= events && last.all_runs() <= runs);
-        let was = last.as_ref().map(|last| (last.events.len(), last.runs.len(), last.running));
+        let state = |read: &Read| (read.all_events(), read.all_runs(), read.firsts, read.running);
+        let was = last.as_ref().map(state);
         let mut read = match last {
-            Some(last) => last,
-            None => {
-                let deleted = (deleted, deleted_of(&mut *reader, &self.place, &head)?);
-                Read { head, deleted, events: vec![], runs: vec![], running }
+            // What is known of what was deleted may be more than all the rest: it is read where that has changed.
+            Some(last) if last.firsts == firsts => last,
+            last => {
+                let (known, deleted) = deleted_of(&mut *reader, &self.place, &head)?;
+                let (events, runs) = match last {
+                    Some(Read { deleted: (e, r), events, runs, .. })
+                        if e <= deleted.0 && r <= deleted.1 =>
+                    {
+                        let gone = (deleted.0.saturating_sub(e), deleted.1.saturating_sub(r));
+                        (without(events, gone.0), without(runs, gone.1))
+                    }
+                    _ => (vec![], vec![]),
+                };
+                Read { head, firsts, deleted, known, events, runs, running }
             }
         };
-        read.running = running;
+        (read.running, read.firsts) = (running, firsts);
         read.events.extend(reader.events_after(read.all_events()).map_err(fault)?);
         read.runs.extend(reader.runs_after(read.all_runs()).map_err(fault)?);
-        let changed = was != Some((read.events.len(), read.runs.len(), running));
+        let changed = was != Some(state(&read));
         Ok((self.read.insert(read), changed))
     }
+}
+
+/// All but the first so many.
+fn without<T>(mut rows: Vec<T>, gone: u64) -> Vec<T> {
+    let gone = usize::try_from(gone).map_or(rows.len(), |gone| gone.min(rows.len()));
+    rows.drain(..gone);
+    rows
 }
 
 impl Read {
     /// Deleted ones among them.
     fn all_events(&self) -> u64 {
-        self.deleted.0.events.saturating_add(self.events.len() as u64)
+        self.deleted.0.saturating_add(self.events.len() as u64)
     }
 
     fn all_runs(&self) -> u64 {
-        self.deleted.0.runs.saturating_add(self.runs.len() as u64)
+        self.deleted.1.saturating_add(self.runs.len() as u64)
     }
 
     fn now(&self) -> FleetNow {
         let mut runs = self.runs.iter().map(|(run, _)| run);
-        let asked = (self.head.clone(), self.deleted.1.clone());
+        let asked = (self.head.clone(), self.known.clone());
         let document = Log::made(asked, &self.events, &mut runs, (0, 0)).document();
         let moment = |date: &Option<String>| seconds(date.as_deref()?);
         let begun_s = document.begun.iter().map(moment).collect();

@@ -217,18 +217,20 @@ pub(super) fn head_of(reader: &mut dyn StoreReader, place: &Place) -> Result<Hea
     })
 }
 
-/// What is known of times whose results were deleted.
+/// What is known of times whose results were deleted, and how many events and runs they were.
 pub(super) fn deleted_of(
     reader: &mut dyn StoreReader,
     place: &Place,
     head: &Head,
-) -> Result<Deleted, ErrorRecord> {
+) -> Result<(Deleted, (u64, u64)), ErrorRecord> {
     let fault = |error| fault(error, place);
-    match reader.deleted().map_err(fault)?.state.as_str() {
-        "" => Ok(Deleted::nothing(head)),
+    let found = reader.deleted().map_err(fault)?;
+    let known = match found.state.as_str() {
+        "" => Deleted::nothing(head),
         state => serde_json::from_slice(state.as_bytes())
-            .map_err(|why| fault(StoreError::Damaged(place.to_string(), why.to_string()))),
-    }
+            .map_err(|why| fault(StoreError::Damaged(place.to_string(), why.to_string())))?,
+    };
+    Ok((known, (found.events, found.runs)))
 }
 
 impl Log {
@@ -240,7 +242,7 @@ impl Log {
         let head = head_of(&mut *reader, place)?;
         let events = reader.events_after(0).map_err(fault)?;
         let runs = reader.runs_after(0).map_err(fault)?;
-        let deleted = deleted_of(&mut *reader, place, &head)?;
+        let (deleted, _) = deleted_of(&mut *reader, place, &head)?;
         let mut runs = runs.iter().map(|(run, _)| run);
         Ok(Self::made((head, deleted), &events, &mut runs, (until_ns, times)))
     }

@@ -59,7 +59,9 @@ fn said(agent: &FleetAgent) -> Option<&Heartbeat> {
 }
 
 fn old(agent: &FleetAgent) -> Found {
+    // Of one that is silent it has waited since as well.
     let oldest_s = said(agent).and_then(|beat| beat.oldest_s);
+    let oldest_s = oldest_s.map(|seconds| seconds.saturating_add(agent.heard_s.unwrap_or(0)));
     Ok(oldest_s.filter(|seconds| *seconds >= OLD_S).map(|seconds| {
         let name = agent.name.as_str();
         let severity = if seconds >= ALMOST_FORGOTTEN_S { Problem } else { Warning };

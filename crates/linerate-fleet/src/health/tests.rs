@@ -139,7 +139,8 @@ fn an_agent_that_is_not_well_is_told() {
     let unheard = of_agent(|a| (a.state, a.said, a.heard) = (AgentState::Unheard, None, None));
     let what = "a is enrolled, and has not been heard since the broker was started";
     assert_eq!(unheard, one("agent.silent", Warning, what));
-    let waits = |seconds| of_agent(|a| (beat(a).waiting, beat(a).oldest_s) = (2, Some(seconds)));
+    // It was heard 3 s ago, and they have waited since.
+    let waits = |s: u64| of_agent(|a| (beat(a).waiting, beat(a).oldest_s) = (2, Some(s - 3)));
     assert_eq!(waits(3_599), []);
     let what = "a has 2 results that no store has, the oldest for 60 minutes";
     assert_eq!(waits(3_600), one("agent.outbox-old", Warning, what));

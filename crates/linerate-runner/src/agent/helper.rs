@@ -176,9 +176,9 @@ fn first(link: &mut Link) -> Result<Restoration, ErrorRecord> {
 /// Puts back what an earlier process left changed, without changing anything else.
 ///
 /// # Errors
-/// When another process has the journal, or it cannot be read.
+/// When another process has the journal for long, or it cannot be read.
 pub fn restore(state: &Path) -> Result<Restoration, ErrorRecord> {
-    SettingsGuard::open(state).map(|(_, restoration)| restoration)
+    open(state).map(|(_, restoration)| restoration)
 }
 
 /// Sets one thing of this host for good: no journal has it afterwards, so that nothing but a reboot puts it back. What an

@@ -10,7 +10,7 @@ mod tls;
 mod write;
 
 use postgres::error::SqlState;
-use postgres::{Client, Error};
+use postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
 
 use self::audit::Audit;
 use self::connect::Server;
@@ -44,7 +44,7 @@ fn counts(client: &mut Client) -> Result<Counts, Error> {
     Ok((head.try_get(0)?, head.try_get(1)?))
 }
 
-fn is_there(client: &mut Client) -> Result<bool, Error> {
+fn is_there(client: &mut impl GenericClient) -> Result<bool, Error> {
     let found = client.query_one("SELECT to_regclass('linerate.head') IS NOT NULL", &[])?;
     found.try_get(0)
 }
@@ -95,29 +95,58 @@ pub(crate) fn audit(address: &Address) -> Result<Box<dyn LeaseAudit>, StoreError
 pub(crate) fn is_locked(address: &Address) -> Result<bool, StoreError> {
     let server = Server::of(address)?;
     let mut client = server.connect()?;
+    is_held(&mut client).map_err(|error| server.fault("read", &error))
+}
+
+/// Whether somebody has the lock of whoever writes results.
+fn is_held(client: &mut impl GenericClient) -> Result<bool, Error> {
     let query = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
         WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted
         AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2)";
     let (class, object) = (i64::from(APPLICATION_ID), i64::from(WRITES));
-    let found = client.query_one(query, &[&class, &object]).and_then(|row| row.try_get(0));
-    found.map_err(|error| server.fault("read", &error))
+    client.query_one(query, &[&class, &object])?.try_get(0)
 }
 
 /// Key in the table `meta` that asks whoever writes results for their end.
 const STOP: &str = "stop";
 
-pub(crate) fn stop(address: &Address) -> Result<(), StoreError> {
+pub(crate) fn stop(address: &Address) -> Result<bool, StoreError> {
     let server = Server::of(address)?;
     let mut client = server.connect()?;
-    let insert = "INSERT INTO linerate.meta (key, value) VALUES ($1, '') ON CONFLICT DO NOTHING";
-    client.execute(insert, &[&STOP]).map(drop).map_err(|error| server.fault("write to", &error))
+    ask(&mut client).map_err(|error| server.fault("write to", &error))
+}
+
+/// Asks whoever writes results for their end, and says whether there is somebody.
+fn ask(client: &mut Client) -> Result<bool, Error> {
+    let mut transaction = alone(client)?;
+    let written = is_held(&mut transaction)?;
+    if written {
+        let insert =
+            "INSERT INTO linerate.meta (key, value) VALUES ($1, '') ON CONFLICT DO NOTHING";
+        transaction.execute(insert, &[&STOP])?;
+    }
+    transaction.commit()?;
+    Ok(written)
 }
 
 /// The advisory lock of whoever writes results, beside [`APPLICATION_ID`]. It ends with its session.
 const WRITES: i32 = 1;
+/// That of whoever begins to write, or looks who does and asks them for their end: one at a time, until its transaction is
+/// over. Else what is asked of one writer could be forgotten by it, or be heard by the next.
+const CHANGES: i32 = 2;
+
+/// A transaction beside which nobody begins to write, or is asked for their end; a writer whose session was lost may return.
+fn alone(client: &mut Client) -> Result<Transaction<'_>, Error> {
+    // What others did while the lock was waited for is to be seen, whatever the database's default is.
+    let level = IsolationLevel::ReadCommitted;
+    let mut transaction = client.build_transaction().isolation_level(level).start()?;
+    let query = "SELECT pg_advisory_xact_lock($1::integer, $2::integer)";
+    transaction.execute(query, &[&APPLICATION_ID, &CHANGES])?;
+    Ok(transaction)
+}
 
 /// Takes the lock, if nobody has it.
-fn lock(client: &mut Client) -> Result<bool, Error> {
+fn lock(client: &mut impl GenericClient) -> Result<bool, Error> {
     let query = "SELECT pg_try_advisory_lock($1::integer, $2::integer)";
     client.query_one(query, &[&APPLICATION_ID, &WRITES])?.try_get(0)
 }

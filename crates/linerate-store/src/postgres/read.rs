@@ -8,7 +8,7 @@ use postgres::{Client, Error, Row};
 
 use super::connect::Server;
 use super::{counts, identify};
-use crate::meta::Deleted;
+use crate::meta::{DELETED, Deleted};
 use crate::row::parsed;
 use crate::{Address, Meta, StoreError, StoreReader};
 
@@ -56,10 +56,26 @@ impl View {
         self.client.query(query, values).map_err(|error| self.fault(&error))
     }
 
-    fn all_meta(&mut self) -> Result<BTreeMap<String, String>, StoreError> {
-        let rows = self.rows("SELECT key, value FROM linerate.meta", &[])?;
+    /// What is known of what was deleted, which may be much, or all else.
+    fn meta_rows(&mut self, deleted: bool) -> Result<BTreeMap<String, String>, StoreError> {
+        let query = "SELECT key, value FROM linerate.meta WHERE (key = $1) = $2";
+        let rows = self.rows(query, &[&DELETED, &deleted])?;
         let pair = |row: &Row| Ok((get(row, 0)?, get(row, 1)?));
         rows.iter().map(pair).collect::<Result<_, String>>().map_err(|what| self.damaged(&what))
+    }
+
+    /// So many rows of `table` (0: events, 1: runs), or as many as were deleted where those are more.
+    fn after(
+        &mut self,
+        read: u64,
+        table: usize,
+        of: impl Fn(&Deleted) -> u64,
+    ) -> Result<u64, StoreError> {
+        match self.firsts()?.get(table).copied().flatten() {
+            Some(first) if first <= read.saturating_add(1) => Ok(read),
+            // Only then what was deleted matters, of which much may be known.
+            _ => Ok(read.max(of(&self.deleted()?))),
+        }
     }
 
     fn fault(&self, error: &Error) -> StoreError {
@@ -103,13 +119,25 @@ fn signed(number: u64) -> i64 {
 
 impl StoreReader for View {
     fn meta(&mut self) -> Result<Meta, StoreError> {
-        let rows = self.all_meta()?;
+        let rows = self.meta_rows(false)?;
         Meta::of(&rows).map_err(|what| self.damaged(&what))
     }
 
     fn deleted(&mut self) -> Result<Deleted, StoreError> {
-        let rows = self.all_meta()?;
+        let rows = self.meta_rows(true)?;
         Deleted::of(&rows).map_err(|what| self.damaged(&what))
+    }
+
+    fn firsts(&mut self) -> Result<[Option<u64>; 2], StoreError> {
+        let query =
+            "SELECT (SELECT min(id) FROM linerate.event), (SELECT min(id) FROM linerate.run)";
+        let rows = self.rows(query, &[])?;
+        let first = |column| -> Result<Option<u64>, StoreError> {
+            let found = rows.first().map(|row| get::<Option<i64>>(row, column)).transpose();
+            let found = found.map_err(|what| self.damaged(&what))?.flatten();
+            Ok(found.map(i64::unsigned_abs))
+        };
+        Ok([first(0)?, first(1)?])
     }
 
     fn counts(&mut self) -> Result<(u64, u64), StoreError> {
@@ -119,7 +147,7 @@ impl StoreReader for View {
     }
 
     fn events_after(&mut self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        let read = read.max(self.deleted()?.events);
+        let read = self.after(read, 0, |deleted| deleted.events)?;
         let query = "SELECT id, at, body::text FROM linerate.event WHERE id > $1 ORDER BY id";
         let rows = self.rows(query, &[&signed(read)])?;
         self.numbered(&rows, read, |row| {
@@ -130,7 +158,7 @@ impl StoreReader for View {
     }
 
     fn runs_after(&mut self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
-        let read = read.max(self.deleted()?.runs);
+        let read = self.after(read, 1, |deleted| deleted.runs)?;
         let query = "SELECT id, state, body::text, record IS NOT NULL FROM linerate.run WHERE id > $1 ORDER BY id";
         let rows = self.rows(query, &[&signed(read)])?;
         self.numbered(&rows, read, |row| {

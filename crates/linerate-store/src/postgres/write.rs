@@ -2,11 +2,11 @@
 
 use linerate_model::campaign::{Event, StoredRun};
 use postgres::types::ToSql;
-use postgres::{Client, Error, Transaction};
+use postgres::{Client, Error, GenericClient, Transaction};
 
 use super::connect::{Server, is_away};
 use super::read::View;
-use super::{Counts, SCHEMA, SCHEMA_VERSION, STOP, counts, identify, is_there, lock};
+use super::{Counts, SCHEMA, SCHEMA_VERSION, STOP, alone, counts, identify, is_there, lock};
 use crate::meta::{DELETED, Deleted};
 use crate::row::RunRow;
 use crate::{Address, Meta, StoreError, StoreWriter};
@@ -45,11 +45,23 @@ fn transact(client: &mut Client, step: &Step<'_>) -> Result<(), Error> {
     transaction.commit()
 }
 
+/// Takes the lock. What was asked of a writer before is forgotten while nobody can ask: from now on others see this one.
+fn take(client: &mut Client) -> Result<bool, Error> {
+    let mut transaction = alone(client)?;
+    let taken = lock(&mut transaction)?;
+    if taken && is_there(&mut transaction)? {
+        is_asked_to_stop(&mut transaction);
+    }
+    // The lock is the session's, and stays.
+    transaction.commit()?;
+    Ok(taken)
+}
+
 /// Connects, and takes the lock.
 fn locked(server: &Server) -> Result<Client, StoreError> {
     let mut client = server.connect()?;
     for _ in 0..LOCK_TRIES {
-        if lock(&mut client).map_err(|error| server.fault("lock", &error))? {
+        if take(&mut client).map_err(|error| server.fault("lock", &error))? {
             return Ok(client);
         }
         std::thread::sleep(LOCK_PAUSE);
@@ -58,7 +70,7 @@ fn locked(server: &Server) -> Result<Client, StoreError> {
 }
 
 /// Whether whoever writes was asked for its end; says so once.
-fn is_asked_to_stop(client: &mut Client) -> bool {
+fn is_asked_to_stop(client: &mut impl GenericClient) -> bool {
     let asked = client.execute("DELETE FROM linerate.meta WHERE key = $1", &[&STOP]);
     asked.is_ok_and(|rows| rows > 0)
 }
@@ -90,8 +102,6 @@ impl Writer {
         let server = Server::of(address)?;
         let mut client = locked(&server)?;
         identify(&server, &mut client)?;
-        // Meant for a writer before this one. First of all: others may see the lock and ask this one.
-        is_asked_to_stop(&mut client);
         View::open(address)?.check()?;
         let written = counts(&mut client).map_err(|error| server.fault("read", &error))?;
         Ok(Self { server, client, written, broken: false, asks: 0, refusals: 0 })

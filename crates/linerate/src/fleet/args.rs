@@ -89,7 +89,8 @@ pub enum Verb {
     #[command(after_help = help::tools("  linerate fleet serve fleet.db
   linerate fleet serve fleet.db --web=8080
   linerate fleet serve fleet.db --metrics                      for Prometheus alone, at 127.0.0.1:15203
-  linerate fleet serve fleet.db --web --metrics=0.0.0.0:15203\n"))]
+  linerate fleet serve fleet.db --web --metrics=0.0.0.0:15203
+  linerate fleet serve fleet.db --metrics --nats fleet         of the agents of a broker as well\n"))]
     Serve(ServeArgs),
     /// Makes a new directory with the keys of a fleet of agents and the configuration of its broker, a nats-server of 2.12 or
     /// later.
@@ -152,6 +153,10 @@ pub struct ServeArgs {
         default_missing_value = "127.0.0.1"
     )]
     pub metrics: Option<WebAddress<METRICS_PORT>>,
+    /// Ask the broker of this directory, which `fleet init` made, at each request for metrics: which of its agents are
+    /// silent, and for how long results wait on them.
+    #[arg(long, value_name = "DIR", requires = "metrics")]
+    pub nats: Option<PathBuf>,
 }
 
 /// Who is measured, and how.

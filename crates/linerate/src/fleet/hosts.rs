@@ -1,9 +1,10 @@
 //! `linerate fleet hosts`: the agents of a broker.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use linerate_broker::{Broker, Seen};
+use linerate_broker::{Broker, Credentials, Seen};
 use linerate_fleet::health::state;
 use linerate_model::exit::Exit;
 use linerate_model::fleet_agents::{FORMAT, FleetAgent, FleetHosts};
@@ -14,6 +15,9 @@ use linerate_report::run::json;
 use super::args::HostsArgs;
 use super::broker::{credentials, millis, moment, runtime};
 use crate::output::{self, Look};
+
+/// Whoever scrapes gives up after 10 s.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the verb.
 pub fn run(args: &HostsArgs, look: Look) -> Result<Exit, ErrorRecord> {
@@ -37,6 +41,17 @@ pub fn run(args: &HostsArgs, look: Look) -> Result<Exit, ErrorRecord> {
         (false, false) => rows(&document, look.layout()),
     };
     output::print(shown.as_bytes())
+}
+
+/// What the broker says to whoever asks now and then; nothing where it does not answer. What it keeps is not made.
+pub fn asked(credentials: &Credentials) -> Option<FleetHosts> {
+    let answer = async { document(&Broker::connect(credentials).await?).await };
+    let answer = async { tokio::time::timeout(PATIENCE, Box::pin(answer)).await };
+    let runtime = runtime().ok()?;
+    let answer = runtime.block_on(answer);
+    // A name that is still looked up is not waited for.
+    runtime.shutdown_background();
+    answer.ok()?.ok()
 }
 
 /// What the broker knows.

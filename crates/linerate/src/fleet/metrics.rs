@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use linerate_analysis::metric;
 use linerate_model::fleet::{FleetAnswer, FleetDocument, FleetPair, FleetRole};
+use linerate_model::fleet_agents::FleetHosts;
 use linerate_model::fleet_now::{FleetNow, FleetTest};
 use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 
@@ -31,12 +32,28 @@ const MISSING: (&str, &str) =
     ("linerate_fleet_missing_results", "Results of all pairs at all times that are not there.");
 const RUNNING: (&str, &str) = ("linerate_fleet_running", "Whether a run writes the file, 0 or 1.");
 const UNDER_WAY: (&str, &str) = ("linerate_fleet_tests", "Tests that run now.");
+const BROKER: (&str, &str) =
+    ("linerate_fleet_broker_up", "Whether the broker says what it knows of its agents, 0 or 1.");
+const STATE: (&str, &str) =
+    ("linerate_fleet_agent_state", "What the agent does, as `linerate fleet hosts`; always 1.");
+const SILENCE: (&str, &str) = (
+    "linerate_fleet_agent_silence_seconds",
+    "How long ago the agent was heard last, by the broker's clock.",
+);
+const WAITING: (&str, &str) = (
+    "linerate_fleet_agent_waiting_results",
+    "Results on the agent that no store had when it was heard last.",
+);
+const OLDEST: (&str, &str) = (
+    "linerate_fleet_agent_oldest_result_seconds",
+    "How long the oldest of them had waited then; absent where none did.",
+);
 
 /// Names of all but the figure itself.
 #[cfg(test)]
 pub const NAMES: &[(&str, &str)] = &[
     TIMESTAMP, KEPT, BAD_HOST, BAD_LINK, JUDGED, CHANGED, PAIRS, TIMES, ROUNDS, MISSING, RUNNING,
-    UNDER_WAY,
+    UNDER_WAY, BROKER, STATE, SILENCE, WAITING, OLDEST,
 ];
 
 /// Metrics of one answer.
@@ -61,7 +78,8 @@ impl Making {
 }
 
 /// What the file says, in the text format of Prometheus. A pair without any result has no figure, as that is no 0.
-pub fn text(now: &FleetNow) -> prometheus::Result<String> {
+/// `asked` is what came of asking a broker, if one is asked.
+pub fn text(now: &FleetNow, asked: Option<Option<FleetHosts>>) -> prometheus::Result<String> {
     let making = Making(Registry::new());
     let document = &now.document;
     results(&making, now)?;
@@ -76,6 +94,9 @@ pub fn text(now: &FleetNow) -> prometheus::Result<String> {
         (UNDER_WAY, now.under_way().count()),
     ] {
         making.whole(of, value)?;
+    }
+    if let Some(answer) = asked {
+        agents(&making, answer.as_ref())?;
     }
     let mut text = String::new();
     TextEncoder::new().encode_utf8(&making.0.gather(), &mut text)?;
@@ -155,9 +176,77 @@ fn who_is_bad(making: &Making, document: &FleetDocument) -> prometheus::Result<(
     Ok(())
 }
 
+fn agents(making: &Making, answer: Option<&FleetHosts>) -> prometheus::Result<()> {
+    making.whole(BROKER, usize::from(answer.is_some()))?;
+    let state = making.of_labels(STATE, &["agent", "state"])?;
+    let of_agent = |of| making.of_labels(of, &["agent"]);
+    let (silence, waiting, oldest) = (of_agent(SILENCE)?, of_agent(WAITING)?, of_agent(OLDEST)?);
+    for agent in answer.into_iter().flat_map(|hosts| &hosts.agents) {
+        let name = agent.name.as_str();
+        state.with_label_values(&[name, agent.state.name()]).set(1.0);
+        let said = agent.said.as_ref();
+        for (gauge, value) in [
+            (&silence, agent.heard_s),
+            (&waiting, said.map(|said| said.waiting)),
+            (&oldest, said.and_then(|said| said.oldest_s)),
+        ] {
+            if let Some(value) = value {
+                gauge.with_label_values(&[name]).set(value as f64);
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use linerate_model::fleet_agents::{AgentState, FORMAT, FleetAgent, Heartbeat};
+    use linerate_model::record::ProgramFacts;
+
     use super::*;
+
+    #[test]
+    fn what_waits_on_agents_is_told_and_of_a_broker_that_is_away_nothing_but_that() {
+        let now = linerate_testkit::fleet::now(&["a", "b"], 1, |_, _, _| None);
+        let said = Heartbeat { waiting: 3, oldest_s: Some(7_200), ..Heartbeat::default() };
+        let agents = vec![
+            FleetAgent {
+                name: "a".to_owned(),
+                state: AgentState::Silent,
+                heard_s: Some(90),
+                said: Some(said),
+                ..FleetAgent::default()
+            },
+            FleetAgent { name: "b".to_owned(), ..FleetAgent::default() },
+        ];
+        let hosts = FleetHosts {
+            format: FORMAT,
+            kind: "fleet_hosts".to_owned(),
+            at: String::new(),
+            linerate: ProgramFacts { version: String::new() },
+            broker_version: String::new(),
+            agents,
+        };
+        let known = text(&now, Some(Some(hosts))).unwrap();
+        let of_agents = |text: &str| {
+            let lines = text.lines().filter_map(|line| line.strip_prefix("linerate_fleet_"));
+            let ours = |line: &&str| line.starts_with("agent_") || line.starts_with("broker_");
+            lines.filter(ours).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of_agents(&known),
+            [
+                "agent_oldest_result_seconds{agent=\"a\"} 7200",
+                "agent_silence_seconds{agent=\"a\"} 90",
+                "agent_state{agent=\"a\",state=\"silent\"} 1",
+                "agent_state{agent=\"b\",state=\"unheard\"} 1",
+                "agent_waiting_results{agent=\"a\"} 3",
+                "broker_up 1",
+            ]
+        );
+        assert_eq!(of_agents(&text(&now, Some(None)).unwrap()), ["broker_up 0"]);
+        assert_eq!(of_agents(&text(&now, None).unwrap()), Vec::<String>::new());
+    }
 
     #[test]
     fn figures_are_in_base_units_whatever_the_file_has_them_in() {
@@ -168,7 +257,7 @@ mod tests {
             ("jitter", "s", "jitter_seconds{from=\"a\",to=\"b\"} 2.5"),
         ] {
             (now.document.metric, now.document.unit) = (metric.to_owned(), unit.to_owned());
-            let text = text(&now).unwrap();
+            let text = text(&now, None).unwrap();
             assert!(text.contains(&format!("\nlinerate_fleet_{series}\n")), "{metric}: {text}");
         }
     }

@@ -1,12 +1,14 @@
 //! `linerate fleet serve`: what a file or database of results says, as a page and as metrics, also while a run writes it.
 
 use std::io::{Write, stderr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use linerate_ask::value::WebAddress;
 use linerate_drive::fleet::{Followed, record};
 use linerate_model::exit::Exit;
+use linerate_model::fleet_agents::FleetHosts;
 use linerate_model::fleet_now::FleetNow;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_report::report::format::{self, Look};
@@ -25,6 +27,8 @@ use tokio::time::timeout;
 
 use super::args::ServeArgs;
 use super::metrics;
+#[cfg(not(feature = "nats"))]
+use crate::agent::unbuilt;
 use crate::output;
 use crate::web::{Answer, Feed, Site, Web};
 
@@ -58,6 +62,20 @@ impl Newest {
     }
 }
 
+/// Asks a broker about its agents; nothing where it does not answer.
+type Asks = Arc<dyn Fn() -> Option<FleetHosts> + Send + Sync>;
+
+#[cfg(feature = "nats")]
+fn asks(dir: &Path) -> Result<Asks, ErrorRecord> {
+    let credentials = super::broker::credentials(dir)?;
+    Ok(Arc::new(move || super::hosts::asked(&credentials)))
+}
+
+#[cfg(not(feature = "nats"))]
+fn asks(_: &Path) -> Result<Asks, ErrorRecord> {
+    Err(unbuilt("linerate fleet serve --nats"))
+}
+
 /// Serves until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let (followed, now) = Followed::open(&args.file)?;
@@ -67,9 +85,10 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, ErrorRecord> {
     let web = args.web.or_else(|| free().filter(|_| args.metrics.is_none()));
     let page = |at| Web::page(at, page(newest.clone(), args.file.clone()));
     let mut page = web.map(page).transpose()?;
+    let asks = args.nats.as_deref().map(asks).transpose()?;
     let figures = |at| {
         let what = ("metrics", "--metrics", "metrics");
-        Web::site(at, what, figures(newest.clone()))
+        Web::site(at, what, figures(newest.clone(), asks))
     };
     let mut figures = args.metrics.map(|at| figures(at.0)).transpose()?;
     let stop = output::stop_at_signals()?;
@@ -120,14 +139,15 @@ fn seen(followed: &mut Followed, last: &Seen) -> Option<Seen> {
 }
 
 /// Metrics, for everybody who reaches their port.
-fn figures(newest: Newest) -> Site {
+fn figures(newest: Newest, asks: Option<Asks>) -> Site {
     let room = Arc::new(Semaphore::new(MOST_MADE));
     Box::new(move |path: &str| -> Answer {
         if path != "/metrics" {
             return Box::pin(std::future::ready(http::NOT_FOUND.to_owned()));
         }
-        whole(newest.clone(), Arc::clone(&room), |seen| match &seen.fault {
-            None => match metrics::text(&seen.now) {
+        let asks = asks.clone();
+        whole(newest.clone(), Arc::clone(&room), move |seen| match &seen.fault {
+            None => match metrics::text(&seen.now, asks.map(|asks| asks())) {
                 Ok(text) => http::metrics(&text),
                 Err(error) => failed(&error.to_string()),
             },

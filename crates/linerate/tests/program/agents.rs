@@ -215,9 +215,26 @@ fn an_agent_that_is_away_costs_others_nothing() {
         let why = pair["missing"].as_str().unwrap_or_default();
         let away = pair["from"] == "c" || pair["to"] == "c";
         assert_eq!(why.contains("it is not connected"), away, "{value}");
-        let measured = pair["values"].as_array().expect("values").iter().all(Value::is_number);
+        let values = pair["values"].as_array().expect("values");
+        let measured = !values.is_empty() && values.iter().all(Value::is_number);
         assert_eq!(measured, !away, "{value}");
     }
+}
+
+/// Its lease is of half an hour: it is given back as soon as the agent says that nothing waits on it.
+#[test]
+fn a_pair_is_tried_again_once_an_agent_that_was_killed_in_its_test_is_back() {
+    let Some(mut fleet) = Fleet::new("back", &["a", "b"]) else { return };
+    ["a", "b"].iter().for_each(|name| fleet.allow(name, &ANYTHING.replace("1m", "1h")));
+    let words = fleet.words("a,b", &["--retries", "3"], &["udp", "-b", "1M", "-t", "30m"]);
+    let run = Client::start(None, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(wait_for(LONG, || fleet.agents[0].measures()), "{}", fleet.agents[0].log());
+    fleet.agents[0].kill();
+    fleet.agents[0] = Agent::start(&fleet.folder, "a");
+    assert!(wait_for(LONG, || fleet.agents[0].measures()), "{}", fleet.agents[0].log());
+    run.signal(Signal::SIGINT);
+    let ended = run.end();
+    assert_eq!(ended.code, 130, "{}", ended.err);
 }
 
 /// As probes of latency beside a test of throughput.

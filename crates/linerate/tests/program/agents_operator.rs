@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::schema;
 use crate::support::agents::{ANYTHING, Agent, Fleet};
 use crate::support::{Ran, linerate, wait_for};
+use crate::web::Shown;
 
 /// The document of a verb, which is one of its schema.
 fn document(ran: &Ran, name: &str) -> Value {
@@ -106,6 +107,26 @@ fn the_doctor_tells_what_is_not_well() {
     let unknown: Vec<_> =
         blind["unknown"].as_array().expect("some").iter().map(|one| &one["id"]).collect();
     assert_eq!(unknown, ["broker.sync", "broker.storage"], "{blind}");
+}
+
+#[test]
+fn prometheus_is_told_what_the_broker_knows_of_agents_and_when_it_is_gone() {
+    let Some(mut fleet) = Fleet::new("scraped", &["a", "b"]) else { return };
+    let ran = fleet.run("a,b", &[], &["rr", "-t", "300ms"]);
+    assert_eq!(ran.code, 0, "{}\n{}", ran.err, ran.out);
+    let (file, dir) = (fleet.folder.join("fleet.db").display().to_string(), fleet.dir());
+    let shown = Shown::start(&["fleet", "serve", &file, "--metrics=127.0.0.1:0", "--nats", &dir]);
+    let text = || shown.get("/metrics");
+    let has = |line: &str| text().contains(&format!("\nlinerate_fleet_{line}\n"));
+    assert!(has("broker_up 1"), "{}", text());
+    for agent in ["a", "b"] {
+        let state = format!("agent_state{{agent=\"{agent}\",state=\"idle\"}} 1");
+        assert!(wait_for(LONG, || has(&state)), "{}", text());
+        assert!(has(&format!("agent_waiting_results{{agent=\"{agent}\"}} 0")), "{}", text());
+    }
+    fleet.nats.kill();
+    assert!(wait_for(LONG, || has("broker_up 0")), "{}", text());
+    assert!(has("pairs 1"), "of the file all is told: {}", text());
 }
 
 /// Of each event who says it, and what it is.

@@ -173,7 +173,9 @@ fn retention_in(folder: &Folder) {
     assert_eq!((&document.changes, results(&place).unwrap() == document), (&said.changes, true));
     // What was read before and is deleted by now is forgotten.
     let now = followed.look().unwrap().unwrap();
-    assert_eq!((now.tests.len(), now.document), (document.times as usize, document.clone()));
+    assert_eq!((now.tests.len(), &now.document), (document.times as usize, &document));
+    assert_eq!(now, Followed::open(&place).unwrap().1, "as whoever reads all of it");
+    assert_eq!(followed.look().unwrap(), None);
     // Results that nobody took are handed out when it goes on: of those times nobody will.
     let (reach, asked) = (Outlasting::of(&world), asked(true));
     drop(Run::new(&asked, &Wanted::of(&asked).unwrap(), &MadeClock(&world), &reach).unwrap());

@@ -14,6 +14,7 @@ use linerate_model::setting::Setting;
 use linerate_runner::agent::{HostAgent, RemoteTest, Reply, Request};
 use linerate_runner::random::random;
 use linerate_wire::native::auth::to_hex;
+use tokio::task::JoinSet;
 
 use super::{Agent, Agents, LOOK_EVERY, failed};
 
@@ -167,7 +168,7 @@ impl Agent {
         }
     }
 
-    /// Has the client begin, and waits for what comes of it, until its lease is over.
+    /// Has the client begin, and waits for what comes of it, until its lease is over or it says that nothing does.
     fn run(
         &self,
         held: &Held<'_>,
@@ -185,14 +186,23 @@ impl Agent {
         }
         let mut until_ns = held.grant.until_ns();
         let mut ends = false;
+        let (broker, id) = (agents.broker.clone(), self.id.clone());
+        let mut back = JoinSet::new();
+        back.spawn_on(async move { broker.comes_back(&id, epoch).await }, &agents.handle);
         loop {
             if let Some(came) = agents.result(&self.turn, &self.id) {
                 return came;
             }
             let now_ns = agents.now_ns();
-            if now_ns >= until_ns {
+            let is_back = back.try_join_next().is_some();
+            if is_back || now_ns >= until_ns {
                 let what = format!("cannot measure {} with {}", self.id, held.to);
-                let why = "nothing was heard of the test before its lease was over";
+                let why = match is_back {
+                    true => {
+                        "it is at nothing and has no result: it was ended in the middle of the test, or never began"
+                    }
+                    false => "nothing was heard of the test before its lease was over",
+                };
                 return Err(ErrorRecord::new(ErrorKind::HostGone, what, why, &[]));
             }
             if self.stop.seen() && !ends {

@@ -59,6 +59,14 @@ impl Agent {
         assert!(self.child.wait().expect("it ends").success(), "{}", self.log());
     }
 
+    /// Whether it is in a test, which has a thread of its own.
+    pub fn measures(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let name = |thread: std::fs::DirEntry| read_to_string(thread.path().join("comm")).ok();
+        let mut names = threads.into_iter().flatten().flatten().filter_map(name);
+        names.any(|name| name.trim() == "test")
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
