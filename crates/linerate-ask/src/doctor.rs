@@ -16,7 +16,8 @@ use crate::usage::{self, Refusal};
 ///
 /// It changes nothing, unless a change is to be proven (`--prove`). With HOST it asks the server there with a
 /// test of 0.3 s of single small requests for its facts and the round trip, and with one of requests that each fill a
-/// packet for what the path takes. Without HOST it looks at this host alone.
+/// packet for what the path takes; where the server's owner lets the key of --key-file control its host (`linerate serve
+/// --allow-settings`), that host is looked at as closely as this one. Without HOST it looks at this host alone.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = help::doctor())]
 pub struct DoctorArgs {

@@ -46,8 +46,8 @@ pub struct Judged {
 /// Makes every check on a host.
 pub fn judge(case: &Case<'_>) -> Judged {
     let mut judged = Judged::default();
-    // Commands are there to be pasted: no name that a shell, or a far host's word for a name, would make more of.
-    let plain = HostDetails::of_plain_name(case.host);
+    // Commands are there to be pasted.
+    let plain = HostDetails::of_plain_words(case.host);
     let case = &Case { host: &plain, ..*case };
     for check in checks::FAMILIES.iter().copied().flatten() {
         judged.checks = judged.checks.saturating_add(1);

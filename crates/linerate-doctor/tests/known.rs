@@ -103,6 +103,7 @@ fn healthy() -> HostDetails {
     host.system.clock_source = Fact::Known("tsc".into());
     host.system.clock_keepers = Fact::Known(vec!["chronyd".into()]);
     host.system.irqbalance = Fact::Known(false);
+    host.system.page_bytes = Fact::Known(4_096);
     host.system.virtual_machine = Fact::Known(None);
     host.system.container = Fact::Known(None);
     host.firewall.rules = Fact::Known(0);
@@ -261,6 +262,10 @@ const BAD: &[(&str, u64, u64, Severity, Change)] = &[
             Fact::Known(vec![QdiscDetails { rate_bps: Some(100_000_000), ..discipline("tbf") }]);
     }),
     ("qdisc.shaper", 0, 0, Warning, |h| h.device.qdiscs = Fact::Known(vec![discipline("htb")])),
+    ("qdisc.shaper", 1, 0, Warning, |h| {
+        h.device.qdiscs =
+            Fact::Known(vec![QdiscDetails { rate_bps: Some(100_000_000), ..discipline("fq") }]);
+    }),
     // The rate of the one is known and enough, that of the other is not read.
     ("qdisc.shaper", 1, 0, Warning, |h| {
         let wide = QdiscDetails { rate_bps: Some(5_000_000_000), ..discipline("tbf") };
@@ -394,6 +399,10 @@ const HEALTHY: &[(&str, u64, u64, Change)] = &[
         set(h, "net.ipv4.tcp_rmem", "4096 131072 1048576");
         set(h, "net.ipv4.tcp_wmem", "4096 16384 1048576");
     }),
+    ("pages of 64 KiB", 0, 0, |h| {
+        h.system.page_bytes = Fact::Known(65_536);
+        set(h, "net.ipv4.udp_mem", "75 100 150");
+    }),
     ("a virtual machine", 1, 0, |h| {
         nic(h).driver = Some("virtio_net".into());
         nic(h).speed_mbps = None;
@@ -499,7 +508,9 @@ fn packets_that_the_other_host_does_not_take_are_a_problem_on_one_link() {
     // The route holds packets to what the other takes, whatever the interface could.
     for (mtu_bytes, is_found) in [(Some(1_500), false), (Some(8_000), true)] {
         here.route = Fact::Known(RouteDetails { mtu_bytes, ..RouteDetails::default() });
-        assert_eq!(finding(&here, &far, TestEnd::Client).is_some(), is_found, "{mtu_bytes:?}");
+        let found = finding(&here, &far, TestEnd::Client);
+        assert_eq!(found.is_some(), is_found, "{mtu_bytes:?}");
+        assert!(found.is_none_or(|found| found.what.contains("packets of 8000 bytes")));
     }
 }
 

@@ -102,7 +102,7 @@ impl RecvCounts {
 }
 
 /// `struct tcp_info` of Linux, the fields that explain a rate. `None` where the kernel has no such
-/// field. Counters are since the connection began; the record shows their growth.
+/// field, or has measured no round trip yet. Counters are since the connection began; the record shows their growth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// Bytes acknowledged by the peer, `tcpi_bytes_acked`.
@@ -491,16 +491,12 @@ pub struct RrInterval {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostCounters {
-    /// UDP InDatagrams of /proc/net/snmp and snmp6.
-    pub udp_in: Option<u64>,
-    /// UDP RcvbufErrors.
+    /// UDP RcvbufErrors of /proc/net/snmp and snmp6.
     pub udp_receive_buffer_errors: Option<u64>,
     /// UDP SndbufErrors.
     pub udp_send_buffer_errors: Option<u64>,
     /// UDP InCsumErrors.
     pub udp_checksum_errors: Option<u64>,
-    /// UDP NoPorts.
-    pub udp_no_ports: Option<u64>,
     /// Dropped because the per-core backlog was full, softnet_stat column 2.
     pub softnet_dropped: Option<u64>,
     /// Times the softirq budget ran out, softnet_stat column 3.

@@ -314,11 +314,9 @@ fn boasts() -> Vec<ServerMessage> {
     let received =
         RecvInterval { counts: recv_counts, jitter_ns: Some(most), thread, ..Default::default() };
     let counters = HostCounters {
-        udp_in: Some(most),
         udp_receive_buffer_errors: Some(most),
         udp_send_buffer_errors: Some(most),
         udp_checksum_errors: Some(most),
-        udp_no_ports: Some(most),
         softnet_dropped: Some(most),
         softnet_squeezed: Some(most),
         nic_rx_dropped: Some(most),

@@ -29,8 +29,6 @@ const SENDER_AWAY_US: u64 = 2_000;
 /// The kernel allows 6 MiB and 4 MiB where there is memory (`tcp_init` of net/ipv4/tcp.c); a host of 128 MiB
 /// still 1 MiB, and one of 64 MiB half of it.
 const LEAST_TCP: u64 = 512 << 10;
-/// `udp_mem` is in pages, which are larger on some hosts.
-const LEAST_PAGE: u64 = 4_096;
 /// A receiver of linerate's asks for a buffer of so much.
 const LEAST_UDP_MEMORY: u64 = 4 << 20;
 /// The kernel's parameters are of 32 bits, with a sign.
@@ -110,8 +108,9 @@ fn udp_memory(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let text = case.host.sysctl(name)?;
     let most = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok());
     let most = most.ok_or_else(|| format!("{name} is no three numbers: {text:?}"))?;
-    let bytes = most.saturating_mul(LEAST_PAGE);
-    let then = LEAST_UDP_MEMORY / LEAST_PAGE * 4;
+    let page = (*case.host.system.page_bytes.get()?).max(1);
+    let bytes = most.saturating_mul(page);
+    let then = LEAST_UDP_MEMORY.div_ceil(page) * 4;
     Ok((bytes < LEAST_UDP_MEMORY).then(|| {
         found(
             Warning,

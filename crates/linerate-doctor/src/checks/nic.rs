@@ -287,13 +287,15 @@ fn numa(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let list = core_list(near);
     let name = case.host.interface();
     let what = format!("{name} is at NUMA node {node}, whose cores are {list}");
+    // `--cpu HERE/THERE`.
+    let far = if case.end == linerate_model::record::TestEnd::Server { "/" } else { "" };
     Ok(Some(if reachable {
         found(
             Note,
             what,
             "data threads on other nodes' cores reach its packets through the interconnect",
         )
-        .run(format!("linerate udp|tcp HOST --cpu {list}"), "leave out --cpu")
+        .run(format!("linerate udp|tcp HOST --cpu {far}{list}"), "leave out --cpu")
         .source("Documentation/networking/scaling.rst; cited by ESnet's tuning pages")
     } else {
         found(

@@ -82,7 +82,8 @@ fn mtu_mismatch(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let far = far.ok_or("the MTU of the other host is not known")?;
     // Said once, of the host whose packets are too large; a route may hold them smaller than the interface does.
     let route_mtu = case.host.route.known().and_then(|route| route.mtu_bytes);
-    if own.min(route_mtu.unwrap_or(own)) <= far {
+    let sends = own.min(route_mtu.unwrap_or(own));
+    if sends <= far {
         return Ok(None);
     }
     let name = &nic.name;
@@ -97,7 +98,7 @@ fn mtu_mismatch(case: &Case<'_>) -> Result<Option<Draft>, String> {
     Ok(Some(
         found(
             severity,
-            format!("{name} sends packets of {own} bytes, the other host takes {far}"),
+            format!("{name} sends packets of {sends} bytes, the other host takes {far}"),
             why,
         )
         .run(

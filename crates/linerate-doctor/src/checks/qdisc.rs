@@ -117,7 +117,10 @@ fn per_queue(name: &str) -> String {
 
 fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let holds = |q: &&QdiscDetails| q.rate_bps.is_some() || SHAPERS.contains(&q.kind.as_str());
+    let of_flow = |q: &QdiscDetails| q.kind == "fq";
     let severity = |q: &QdiscDetails| match (q.rate_bps, case.goal.rate_bps) {
+        // More flows carry more.
+        (Some(rate), Some(goal)) if rate < goal && of_flow(q) => Warning,
         (Some(rate), Some(goal)) if rate < goal => Problem,
         (Some(_), Some(_)) => Note,
         _ => Warning,
@@ -129,10 +132,16 @@ fn shaper(case: &Case<'_>) -> Result<Option<Draft>, String> {
     };
     let (name, kind) = (case.host.interface(), &shaper.kind);
     let at = shaper.rate_bps.map_or("a rate".to_owned(), rate_words);
+    let (what, held) = match of_flow(shaper) {
+        true => ("each flow on ", "no stream"),
+        false => ("", "nothing"),
+    };
     let draft = found(
         severity(shaper),
-        format!("{kind} holds {name} to {at}"),
-        "nothing that this host sends there is faster; what does not fit waits, then is dropped",
+        format!("{kind} holds {what}{name} to {at}"),
+        format!(
+            "{held} that this host sends there is faster; what does not fit waits, then is dropped"
+        ),
     );
     Ok(Some(replaced(draft, case, usual(case, kind)).source(&format!("tc-{kind}(8)"))))
 }

@@ -43,6 +43,48 @@ fn interrupts_are_spread_as_the_setting_spreads_them_and_the_masks_come_back() {
 }
 
 #[test]
+fn memory_of_datagrams_is_counted_in_pages_of_the_host() {
+    for (page_bytes, change) in [(4_096, "2048 3072 4096"), (65_536, "128 192 256")] {
+        let mut host = healthy();
+        host.system.page_bytes = Fact::Known(page_bytes);
+        set(&mut host, "net.ipv4.udp_mem", "16 24 32");
+        let (change_by, undo) = commands(&host, 0, "buffers.udp-memory");
+        assert_eq!(change_by, format!("sysctl -w net.ipv4.udp_mem=\"{change}\""));
+        assert_eq!(undo, "sysctl -w net.ipv4.udp_mem=\"16 24 32\"");
+    }
+}
+
+/// A far host's server may say anything of it, and commands are there to be pasted.
+#[test]
+fn what_no_kernel_says_stands_in_no_command() {
+    let evils: &[fn(&mut HostDetails, String)] = &[
+        |h, evil| set(h, "net.ipv4.udp_mem", &format!("{evil} 2 3")),
+        |h, evil| set(h, "net.ipv4.tcp_wmem", &format!("{evil} 2 3")),
+        |h, evil| h.device.kind = Fact::Known(Some(evil)),
+        |h, evil| {
+            h.cpu.governors = Fact::Known(vec![governor("ondemand", ""), governor(&evil, "")]);
+        },
+        |h, _| h.device.rps = Fact::Known(vec![vec![u32::MAX]]),
+        |h, _| h.device.xps = Fact::Known(vec![vec![u32::MAX]; 2]),
+        |h, _| {
+            h.host.cores = Some(u32::MAX);
+            h.device.rps = Fact::Known(vec![vec![]]);
+        },
+    ];
+    for say in evils {
+        let mut host = healthy();
+        say(&mut host, "$(pwned)\n".to_owned());
+        let found = judged(&host, 25, 0);
+        assert!(!found.unknown.is_empty());
+        for finding in &found.findings {
+            for command in finding.change.iter().chain(&finding.undo) {
+                assert!(!command.contains("pwned") && command.len() < 10_000, "{command}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_discipline_is_replaced_only_where_that_can_be_undone() {
     let one = |kinds: &[&str], id: &str| {
         let mut host = healthy();
@@ -102,6 +144,15 @@ fn no_command_takes_an_interface_down() {
     host.device.carrier = Fact::Known(false);
     let (change, undo) = commands(&host, 0, "path.carrier");
     assert!(!change.contains("link set") && undo.is_empty(), "{change}, {undo}");
+    // Nor does that of any other finding.
+    for (id, gbit, rtt, _, change) in BAD {
+        let mut host = healthy();
+        change(&mut host);
+        for finding in judged(&host, *gbit, *rtt).findings {
+            let mut all = finding.change.iter().chain(&finding.undo);
+            assert!(!all.any(|line| line.contains(" down")), "{id}: {finding:#?}");
+        }
+    }
 }
 
 #[test]

@@ -6,27 +6,24 @@ pub(crate) mod prove;
 pub use self::prove::keep;
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
 
 use linerate_ask::doctor::{Asked, CONTACT, DoctorArgs};
 use linerate_ask::target::Found;
 use linerate_doctor::{Case, Judged, judge};
-use linerate_host::checkup::Look;
+use linerate_host::checkup::{Look, WATCHED};
 use linerate_host::sampler::Clocks;
 use linerate_model::doctor::{DoctorDocument, FORMAT, Fact, Goal, HostDetails, Unlooked};
 use linerate_model::plan::{Dialect, IpVersion};
 use linerate_model::record::{ErrorKind, ErrorRecord, ProgramFacts, RunRecord, TestEnd};
 use linerate_model::units::Nanos;
-use linerate_runner::agent::HostAgent;
+use linerate_runner::agent::{Access, HostAgent, Remote};
 use linerate_runner::client::{Request, Target};
+use linerate_runner::signals::Stop;
 
 use crate::Env;
 
 /// Takes this host over for changes of its settings; asked only where a change is to be proven.
 pub type TakeOver<'a> = &'a mut dyn FnMut() -> Result<Box<dyn HostAgent>, ErrorRecord>;
-
-/// Counters are watched for so long: what grows on a host at rest shows within it.
-const WATCHED: Duration = Duration::from_millis(500);
 
 /// Looks, judges and, if asked, proves.
 ///
@@ -147,7 +144,7 @@ fn contact(
         }
     };
     let record = run(1, CONTACT)?;
-    let far = match (&record.server, &record.error) {
+    let mut far = match (&record.server, &record.error) {
         (Some(host), _) => HostDetails::of_record(host.clone()),
         (None, Some(error)) if error.kind == ErrorKind::ServerLost => {
             // What it tells of itself takes more than a packet.
@@ -157,6 +154,16 @@ fn contact(
         (None, Some(error)) => return cannot(format!("{}: {}", error.what, error.why)),
         (None, None) => return cannot("its server tells nothing of its host".to_owned()),
     };
+    match looked(found, ip, &env.stop) {
+        Some(Ok(details)) => far = details,
+        Some(Err(error)) if error.kind == ErrorKind::Interrupted => return Err(error),
+        Some(Err(error)) => unknown.push(Unlooked {
+            id: "far.details".to_owned(),
+            host: TestEnd::Server,
+            why: format!("{}: {}", error.what, error.why),
+        }),
+        None => {}
+    }
     let rtt_s = rtt(&record);
     // A path that has no round trip in that time has none of larger packets either.
     let bytes = rtt_s.and_then(|_| full_request(record.client.nic.as_ref()?.mtu?, ip));
@@ -170,6 +177,19 @@ fn contact(
         }
     }
     Ok(Contact { far: Some(far), rtt_s, full_packets })
+}
+
+/// The far host, looked at as this one is, where its owner lets the given key control it; else only what its record tells is
+/// known.
+fn looked(
+    found: &Found,
+    ip: Option<IpVersion>,
+    stop: &Stop,
+) -> Option<Result<HostDetails, ErrorRecord>> {
+    let (Target::Host { name, port }, Some(key)) = (&found.target, &found.key) else { return None };
+    let (name, port, bind, key) = (name.clone(), *port, found.bind, key.clone());
+    let access = Access { name, port, ip, bind, key };
+    Some(Remote::connect_until(&access, stop).and_then(|mut host| host.look()))
 }
 
 /// A path that answers no request that fills a packet in so much time answers none: a lost one is sent again after

@@ -211,13 +211,15 @@ pub fn tcp_sample(socket: &impl AsFd) -> Option<TcpSample> {
         };
     }
     let us = |value: Option<u64>| value.map(|v| v.saturating_mul(1_000));
+    // Until a round trip was measured it is 0, and its deviation what the kernel assumes of any path (tcp_init_sock).
+    let rtt_ns = us(field!(tcpi_rtt)).filter(|ns| *ns > 0);
     let cwnd = field!(tcpi_snd_cwnd).zip(field!(tcpi_snd_mss)).map(|(c, m)| c.saturating_mul(m));
     Some(TcpSample {
         bytes_acked: field!(tcpi_bytes_acked),
         bytes_retransmitted: field!(tcpi_bytes_retrans),
         retransmits: field!(tcpi_total_retrans),
-        rtt_ns: us(field!(tcpi_rtt)),
-        rtt_variation_ns: us(field!(tcpi_rttvar)),
+        rtt_ns,
+        rtt_variation_ns: rtt_ns.and(us(field!(tcpi_rttvar))),
         min_rtt_ns: us(field!(tcpi_min_rtt)).filter(|v| *v < u64::from(u32::MAX) * 1_000),
         cwnd_bytes: cwnd,
         mss_bytes: field!(tcpi_snd_mss),
@@ -292,6 +294,17 @@ pub fn die_with_starter() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_trip_that_was_not_measured_is_absent() {
+        let any = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = std::net::TcpStream::connect(any.local_addr().unwrap()).unwrap();
+        let measured = tcp_sample(&tcp).unwrap();
+        assert!(measured.rtt_ns > Some(0) && measured.rtt_variation_ns.is_some(), "{measured:?}");
+        let fresh = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let fresh = tcp_sample(&fresh.unwrap()).unwrap();
+        assert_eq!((fresh.rtt_ns, fresh.rtt_variation_ns, fresh.min_rtt_ns), (None, None, None));
+    }
 
     #[test]
     fn no_limit_is_none_that_the_kernel_would_pace_by() {

@@ -10,6 +10,7 @@ pub(crate) mod system;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use linerate_model::doctor::{Fact, HostDetails, RouteDetails, Watched};
 use linerate_model::host::HostFacts;
@@ -20,6 +21,9 @@ use crate::netlink::{Netlink, route};
 use crate::roots::Roots;
 use crate::sampler::{Clocks, Reading, Sampler};
 use crate::settings::files;
+
+/// Counters are watched for so long at the least: what grows on a host at rest shows within it.
+pub const WATCHED: Duration = Duration::from_millis(500);
 
 /// A look under way: the counters are watched from its beginning to its end.
 #[derive(Debug)]
@@ -169,6 +173,7 @@ mod tests {
         assert_eq!(found.watched.known().map(|watched| watched.for_ms), Some(7));
         assert!(found.sysctl("net.ipv4.tcp_rmem").unwrap().split(' ').count() == 3);
         assert!(found.cpu.allowed.known().is_some_and(|cores| !cores.is_empty()));
+        assert!(found.system.page_bytes.known().is_some_and(|bytes| bytes.is_power_of_two()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The system around: clock, helpers, virtual machine, container.
 
 use linerate_model::doctor::{Fact, SystemDetails};
+use nix::unistd::{SysconfVar, sysconf};
 
 use super::text;
 use crate::roots::Roots;
@@ -16,6 +17,7 @@ pub(crate) fn details(roots: &Roots) -> SystemDetails {
         clock_source: text(roots, source).map(|text| text.trim().to_owned()).into(),
         clock_keepers: running.as_ref().map(keepers).map_err(String::clone).into(),
         irqbalance: running.map(|names| names.iter().any(|name| name == "irqbalance")).into(),
+        page_bytes: page_bytes().into(),
         virtual_machine: virtual_machine(roots).into(),
         container: Fact::Known(container(roots)),
     }
@@ -52,6 +54,12 @@ fn programs(roots: &Roots) -> Result<Vec<String>, String> {
     names.sort_unstable();
     names.dedup();
     Ok(names)
+}
+
+fn page_bytes() -> Result<u64, String> {
+    let told = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    let bytes = told.and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.ok_or_else(|| "this system tells no size of a page".to_owned())
 }
 
 /// By the processor's flag, which every hypervisor of today sets; the name by DMI, where there is one.

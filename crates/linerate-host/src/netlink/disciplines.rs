@@ -44,6 +44,12 @@ fn rate(kind: &str, options: &[u8]) -> Option<u64> {
         "tbf" => wide(options, 4).or_else(|| Some(u64::from(u32_at(attribute(options, 1)?, 8)?))),
         // TCA_CAKE_BASE_RATE64; 0 is no limit.
         "cake" => wide(options, 2),
+        // TCA_FQ_FLOW_MAX_RATE; the largest is no limit, and without pacing (TCA_FQ_RATE_ENABLE) none holds.
+        "fq" => {
+            let paces = attribute(options, 5).and_then(|on| u32_at(on, 0)) != Some(0);
+            let most = u32_at(attribute(options, 7)?, 0)?;
+            (paces && most < u32::MAX).then_some(u64::from(most))
+        }
         // After struct tc_netem_qopt: TCA_NETEM_RATE64, TCA_NETEM_RATE.
         "netem" => {
             let options = options.get(24..)?;
@@ -104,6 +110,13 @@ mod tests {
         let mut cake = Vec::new();
         put_attribute(&mut cake, 2, &0_u64.to_ne_bytes());
         assert_eq!(one("cake", &cake).rate_bps, None);
+        for (most, rate_bps) in [(12_500_000, Some(100_000_000)), (u32::MAX, None)] {
+            let mut flows = Vec::new();
+            put_attribute(&mut flows, 7, &most.to_ne_bytes());
+            assert_eq!(one("fq", &flows).rate_bps, rate_bps);
+            put_attribute(&mut flows, 5, &0_u32.to_ne_bytes());
+            assert_eq!(one("fq", &flows).rate_bps, None, "without pacing");
+        }
         assert_eq!(
             one("noqueue", &[]),
             QdiscDetails { kind: "noqueue".into(), ..Default::default() }

@@ -357,23 +357,65 @@ mod tests {
         }
     }
 
+    fn parse_all(body: &[u8]) {
+        attributes(body).count();
+        route::way(body);
+        nftables::tracks(body);
+        disciplines::discipline(body, 2);
+        qdisc::root_queue(body, 2);
+        ethtool::switches(body);
+        devlink::running(body);
+        link::read_port(body);
+        tree::node(body, 2);
+    }
+
+    /// Attributes of the types that are asked for, with bytes, names or attributes in them.
+    fn nested() -> impl Strategy<Value = Vec<u8>> {
+        let names = vec!["htb", "tbf", "netem", "cake", "pfifo", "codel", "match", "ct", "veth"];
+        let name = prop::sample::select(names);
+        let value = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40),
+            name.prop_map(|name| [name.as_bytes(), &[0]].concat()),
+        ];
+        value.prop_recursive(4, 64, 8, |value| {
+            let kind = prop_oneof![0_u16..20, 101_u16..105];
+            prop::collection::vec((kind, value), 0..8).prop_map(|all| {
+                let mut bytes = Vec::new();
+                for (kind, value) in &all {
+                    put_attribute(&mut bytes, *kind, value);
+                }
+                bytes
+            })
+        })
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(
             bytes in prop::collection::vec(prop_oneof![0_u8..48, any::<u8>()], 0..300)
         ) {
-            for message in messages(&bytes) {
-                attributes(message.body).count();
+            messages(&bytes).for_each(|message| parse_all(message.body));
+            parse_all(&bytes);
+        }
+
+        /// Of random bytes hardly any are attributes, and none are of the interface that is asked for.
+        #[test]
+        fn no_attributes_make_a_parser_panic(
+            bytes in nested(), root: bool, kind: u32, cut in any::<prop::sample::Index>(),
+        ) {
+            let cut = cut.index(bytes.len() + 1);
+            // As struct tcmsg, which is the longest; the others' index stands there as well.
+            let mut head = Vec::new();
+            put_words(&mut head, &[0, 2, 0x1_0000, if root { u32::MAX } else { 0x1_0001 }, 0]);
+            for length in [0, 4, 12, 16, 20] {
+                parse_all(&[&head[..length], &bytes[..]].concat());
+                parse_all(&[&head[..length], &bytes[..cut]].concat());
             }
-            attributes(&bytes).count();
-            route::way(&bytes);
-            nftables::tracks(&bytes);
-            disciplines::discipline(&bytes, 2);
-            qdisc::root_queue(&bytes, 2);
-            ethtool::switches(&bytes);
-            devlink::running(&bytes);
-            link::read_port(&bytes);
-            tree::node(&bytes, 2);
+            let mut whole = Vec::new();
+            put_words(&mut whole, &[(HEADER_BYTES + bytes.len()) as u32, kind, 0, 0]);
+            whole.extend(&bytes);
+            prop_assert_eq!(messages(&whole).map(|message| message.body).collect::<Vec<_>>(), [&bytes[..]]);
+            messages(&whole).for_each(|message| _ = verdict(&message));
         }
     }
 }

@@ -4,21 +4,17 @@
 /// not print is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct UdpCounters {
-    pub(crate) in_datagrams: Option<u64>,
     pub(crate) receive_buffer_errors: Option<u64>,
     pub(crate) send_buffer_errors: Option<u64>,
     pub(crate) checksum_errors: Option<u64>,
-    pub(crate) no_ports: Option<u64>,
 }
 
 impl UdpCounters {
     fn set(&mut self, name: &str, value: Option<u64>) {
         match name {
-            "InDatagrams" => self.in_datagrams = value,
             "RcvbufErrors" => self.receive_buffer_errors = value,
             "SndbufErrors" => self.send_buffer_errors = value,
             "InCsumErrors" => self.checksum_errors = value,
-            "NoPorts" => self.no_ports = value,
             _ => {}
         }
     }
@@ -39,11 +35,9 @@ impl UdpCounters {
 
     fn with(&self, other: &Self, f: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         Self {
-            in_datagrams: f(self.in_datagrams, other.in_datagrams),
             receive_buffer_errors: f(self.receive_buffer_errors, other.receive_buffer_errors),
             send_buffer_errors: f(self.send_buffer_errors, other.send_buffer_errors),
             checksum_errors: f(self.checksum_errors, other.checksum_errors),
-            no_ports: f(self.no_ports, other.no_ports),
         }
     }
 }
@@ -82,15 +76,13 @@ mod tests {
             Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors \
             IgnoredMulti MemErrors\n\
             Udp: 175 1 9 176 2 3 4 0 0\n\
-            UdpLite: InDatagrams NoPorts\nUdpLite: 88 88\n";
+            UdpLite: InDatagrams RcvbufErrors\nUdpLite: 88 88\n";
         assert_eq!(
             parse_snmp(text),
             UdpCounters {
-                in_datagrams: Some(175),
                 receive_buffer_errors: Some(2),
                 send_buffer_errors: Some(3),
                 checksum_errors: Some(4),
-                no_ports: Some(1),
             }
         );
     }
@@ -100,26 +92,24 @@ mod tests {
         let text = "Ip6InReceives                   \t7\n\
             Udp6InDatagrams                 \t5\nUdp6NoPorts                     \t1\n\
             Udp6RcvbufErrors                \t2\nUdp6SndbufErrors                \t3\n\
-            Udp6InCsumErrors                \t4\nUdpLite6InDatagrams             \t88\n";
+            Udp6InCsumErrors                \t4\nUdpLite6RcvbufErrors            \t88\n";
         assert_eq!(
             parse_snmp6(text),
             UdpCounters {
-                in_datagrams: Some(5),
                 receive_buffer_errors: Some(2),
                 send_buffer_errors: Some(3),
                 checksum_errors: Some(4),
-                no_ports: Some(1),
             }
         );
     }
 
     #[test]
     fn names_without_values_are_nothing() {
-        assert_eq!(parse_snmp("Udp: InDatagrams NoPorts\n"), UdpCounters::default());
+        assert_eq!(parse_snmp("Udp: RcvbufErrors NoPorts\n"), UdpCounters::default());
         assert_eq!(
-            parse_snmp("Udp: InDatagrams NoPorts\nUdp: 3"),
-            UdpCounters { in_datagrams: Some(3), ..UdpCounters::default() }
+            parse_snmp("Udp: RcvbufErrors SndbufErrors\nUdp: 3"),
+            UdpCounters { receive_buffer_errors: Some(3), ..UdpCounters::default() }
         );
-        assert_eq!(parse_snmp6("Udp6InDatagrams"), UdpCounters::default());
+        assert_eq!(parse_snmp6("Udp6RcvbufErrors"), UdpCounters::default());
     }
 }

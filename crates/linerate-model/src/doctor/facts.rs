@@ -106,16 +106,33 @@ impl HostDetails {
         self.sysctls.get(name).ok_or_else(|| NOT_REPORTED.to_owned())?.get().map(String::as_str)
     }
 
-    /// The same, but for the name of an interface that is not letters, digits, `.`, `_`, `-`, `@` and `:` alone, or is
-    /// longer than the kernel's 15 bytes: that is `DEV`.
-    pub fn of_plain_name(host: &Self) -> Self {
+    /// The same without words that a shell would make more of and numbers that no kernel has, which would stand in commands: a
+    /// far host's server may say anything. The name of an interface that is not letters, digits, `.`, `_`, `-`, `@` and `:` alone,
+    /// or is longer than the kernel's 15 bytes, is `DEV`.
+    pub fn of_plain_words(host: &Self) -> Self {
         let mut host = host.clone();
-        let is_plain = |name: &str| {
-            let mark = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
-            (1..=15).contains(&name.len()) && !name.starts_with('-') && name.chars().all(mark)
+        let word = |text: &str| {
+            text.chars().all(|c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c))
         };
+        let few = |count: usize| count <= MOST_CORES as usize;
+        let is_plain =
+            |name: &str| (1..=15).contains(&name.len()) && !name.starts_with('-') && word(name);
         if let Some(nic) = host.host.nic.as_mut().filter(|nic| !is_plain(&nic.name)) {
             nic.name = "DEV".to_owned();
+        }
+        host.host.cores = host.host.cores.filter(|cores| *cores <= MOST_CORES);
+        let device = &mut host.device;
+        only(&mut device.kind, |kind| kind.iter().all(|kind| word(kind)));
+        for cores in [&mut device.rps, &mut device.xps] {
+            only(cores, |queues| {
+                few(queues.len()) && queues.iter().flatten().all(|core| *core < MOST_CORES)
+            });
+        }
+        only(&mut device.interrupts, |all| few(all.len()));
+        only(&mut host.cpu.idle_states, |all| few(all.len()));
+        only(&mut host.cpu.governors, |all| all.iter().all(|governor| word(&governor.name)));
+        for value in host.sysctls.values_mut() {
+            only(value, |text| text.split(' ').all(word));
         }
         host
     }
@@ -123,6 +140,16 @@ impl HostDetails {
     /// The name of the interface.
     pub fn interface(&self) -> &str {
         self.host.nic.as_ref().map_or("DEV", |nic| &nic.name)
+    }
+}
+
+/// No kernel has more (`NR_CPUS`).
+const MOST_CORES: u32 = 8_192;
+
+/// Keeps a fact only where this holds of it.
+fn only<T>(fact: &mut Fact<T>, is_plain: impl Fn(&T) -> bool) {
+    if fact.known().is_some_and(|value| !is_plain(value)) {
+        *fact = Fact::Unknown("what that host says is nothing that a kernel says".to_owned());
     }
 }
 
@@ -212,7 +239,7 @@ pub struct Amount {
 pub struct QdiscDetails {
     /// Kind, such as `fq_codel`.
     pub kind: String,
-    /// Rate that it lets through, bit/s; absent where it sets none or is not known to.
+    /// Rate that it lets through, of fq that of each flow, bit/s; absent where it sets none or is not known to.
     pub rate_bps: Option<u64>,
     /// Packets that it holds; absent where it is not known.
     pub limit_packets: Option<u32>,
@@ -291,6 +318,8 @@ pub struct SystemDetails {
     pub clock_keepers: Fact<Vec<String>>,
     /// irqbalance runs.
     pub irqbalance: Fact<bool>,
+    /// Bytes of a page, in which the kernel counts the memory of sockets (`net.ipv4.udp_mem`).
+    pub page_bytes: Fact<u64>,
     /// What virtual machine this is; nothing for a real one.
     pub virtual_machine: Fact<Option<String>>,
     /// What container this is; nothing for none.

@@ -4,7 +4,10 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use linerate_engine::clock;
+use linerate_host::checkup::{Look, WATCHED};
 use linerate_host::facts::facts;
+use linerate_host::sampler::Clocks;
 use linerate_host::settings::{device_towards, read};
 use linerate_model::exit::Exit;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
@@ -124,6 +127,12 @@ impl Hand {
                         profile: self.options.profile,
                     },
                 })
+            }
+            Request::Look => {
+                let clocks = || Clocks { monotonic_ns: clock::monotonic_ns(), wall_ahead_ns: 0 };
+                let look = Look::begin(self.towards, clocks());
+                std::thread::sleep(WATCHED);
+                Ok(Reply::Looked(Box::new(look.end(clocks()))))
             }
             Request::Apply { .. } | Request::Command(_) | Request::Reboot { .. }
                 if !self.policy.as_ref().is_none_or(Policy::settings) =>

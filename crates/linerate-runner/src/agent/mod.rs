@@ -18,6 +18,7 @@ mod slot;
 
 use std::path::PathBuf;
 
+use linerate_model::doctor::HostDetails;
 use linerate_model::exit::Exit;
 use linerate_model::host::HostFacts;
 use linerate_model::profile::HostProfile;
@@ -79,6 +80,17 @@ pub trait HostAgent: Send {
     fn facts(&mut self) -> Result<(HostFacts, Permissions), ErrorRecord> {
         match self.ask(Request::Facts)? {
             Reply::Facts { host, permissions } => Ok((*host, permissions)),
+            _ => Err(unexpected(self.name())),
+        }
+    }
+
+    /// Looks at it and its path to whoever asks, as the doctor does; changes nothing.
+    ///
+    /// # Errors
+    /// When it cannot be reached any more, or its release does not know the question.
+    fn look(&mut self) -> Result<HostDetails, ErrorRecord> {
+        match self.ask(Request::Look)? {
+            Reply::Looked(host) => Ok(*host),
             _ => Err(unexpected(self.name())),
         }
     }

@@ -4,6 +4,7 @@
 //! speak [`Request`]s and [`Reply`]s, sealed with the shared key as all that follows a welcome
 //! (see [`super::auth`]).
 
+use linerate_model::doctor::HostDetails;
 use linerate_model::host::HostFacts;
 use linerate_model::plan::{Dialect, IpVersion, TestPlan};
 use linerate_model::profile::HostProfile;
@@ -120,6 +121,8 @@ pub enum Request {
     Ping,
     /// Who it is, and what it lets the controller do.
     Facts,
+    /// Looks at it and its path to the controller, as the doctor does; changes nothing.
+    Look,
     /// Changes settings, in this order.
     Apply {
         /// For those of an interface.
@@ -168,6 +171,8 @@ pub enum Reply {
         /// What it lets the controller do.
         permissions: Permissions,
     },
+    /// What was seen of it.
+    Looked(Box<HostDetails>),
     /// The settings' results, in the order of the request.
     Applied(Vec<Applied>),
     /// What was read, in the order of the request.

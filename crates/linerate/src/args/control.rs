@@ -12,8 +12,8 @@ use linerate_ask::usage;
 /// Control of this host.
 #[derive(Debug, Clone, Args)]
 pub struct ControlArgs {
-    /// Let a controller of campaigns with the key change network settings of this host and run
-    /// tests from it; every setting is put back when it is gone. Needs --key-file or --keys, and root, which
+    /// Let a controller of campaigns with the key change network settings of this host, look at it as `linerate doctor` does,
+    /// and run tests from it; every setting is put back when it is gone. Needs --key-file or --keys, and root, which
     /// a process apart keeps: with --user, what reads the network has no rights.
     #[arg(long, requires = "proof", help_heading = "Control of this host")]
     allow_settings: bool,

@@ -249,6 +249,36 @@ fn a_host_that_does_not_answer_leaves_this_one_looked_at() {
     assert_eq!(grave(&document), [], "{document:#}");
 }
 
+/// What no record has is known of a host that a key controls, of which nothing is changed; else it is said why it is not.
+#[test]
+fn the_far_host_is_looked_at_as_closely_where_its_owner_lets_a_key() {
+    let test = "the_far_host_is_looked_at_as_closely_where_its_owner_lets_a_key";
+    let _alone = alone();
+    if !Lab::possible(test) {
+        return;
+    }
+    let lab = Lab::pair().whole_trains();
+    sysctl(&lab, "b", "net.ipv4.tcp_sack", "0");
+    let scratch = Scratch::new("doctor-far");
+    let (key, state) = (scratch.path("key"), scratch.path("state"));
+    for controls in [true, false] {
+        let mut args: Vec<&str> = vec!["--key-file", &key];
+        if controls {
+            args.extend(["--allow-settings", "--state-dir", state.as_str()]);
+        }
+        let _server = Server::on_port(Some(&lab.space("b")), PORT, &args);
+        let document = doctor(&lab, &format!("--key-file {key}"));
+        let seen = found(&document).contains(&("tcp.sack", "server", "warning"));
+        assert_eq!(seen, controls, "{document:#}");
+        assert_eq!(document["far"]["host"]["nic"]["name"], "eth0", "{document:#}");
+        let to = &document["far"]["route"]["known"]["to"];
+        assert_eq!(to == "10.77.1.1", controls, "{document:#}");
+        let why = list(&document["unknown"]).iter().find(|u| u["id"] == "far.details");
+        let why = why.and_then(|unknown| unknown["why"].as_str());
+        assert_eq!(why.is_some_and(|why| why.contains("lets nobody")), !controls, "{document:#}");
+    }
+}
+
 #[test]
 fn a_change_is_proven_and_put_back() {
     let _alone = alone();
