@@ -183,8 +183,12 @@ fn a_client_that_takes_its_results_byte_by_byte_is_given_up() {
     assert_eq!(w.now - from, 5_000 * MS);
 }
 
-/// A client that has sent its results and now hears `bytes` where the server's are due: what it knows then.
-fn in_place_of_results(bytes: &[u8]) -> client::Ended {
+fn awake() -> Seen {
+    Seen { ran_ns: u64::MAX, ..Seen::default() }
+}
+
+/// A client that has sent its results after 57 ms.
+fn exchanging() -> Client {
     let terms = client::Terms {
         plan: TestPlan { end: End::Datagrams(9), ..plans::plan(Traffic::Udp(plans::udp())) },
         cookie: None,
@@ -195,7 +199,6 @@ fn in_place_of_results(bytes: &[u8]) -> client::Ended {
         rtt_ns: 0,
     };
     let mut client = Client::new(terms, 0);
-    let seen = Seen { ran_ns: u64::MAX, ..Seen::default() };
     let agreed = [State::ParamExchange, State::CreateStreams].map(State::byte);
     let running = [State::TestStart, State::TestRunning].map(State::byte);
     let sent = Box::new(Report::Send(SendReport::default()));
@@ -208,11 +211,42 @@ fn in_place_of_results(bytes: &[u8]) -> client::Ended {
         (55, Input::Time),
         (56, Input::Bytes(&[State::ExchangeResults.byte()])),
         (57, Input::Host(HostSamples::default(), Cpu::default())),
-        (58, Input::Bytes(bytes)),
     ] {
-        client.input(at_ms * MS, &seen, input);
+        client.input(at_ms * MS, &awake(), input);
     }
+    let said = client.outgoing().len();
+    client.input(57 * MS, &awake(), Input::Carried(said));
+    client
+}
+
+/// A client that has sent its results and now hears `bytes` where the server's are due: what it knows then.
+fn in_place_of_results(bytes: &[u8]) -> client::Ended {
+    let mut client = exchanging();
+    client.input(58 * MS, &awake(), Input::Bytes(bytes));
     client.ended(58 * MS, None, false)
+}
+
+/// A client whose server's results come in so many pieces, each so long after the one before: what it knows then.
+fn results_in_pieces(pieces: usize, each_ms: u64) -> client::Ended {
+    let (mut client, results, mut now_ms) = (exchanging(), results(), 57);
+    for piece in results.chunks(results.len().div_ceil(pieces)) {
+        now_ms += each_ms;
+        for input in [Input::Time, Input::Bytes(piece)] {
+            client.input(now_ms * MS, &awake(), input);
+        }
+    }
+    client.ended(now_ms * MS, None, false)
+}
+
+#[test]
+fn results_that_go_on_coming_are_waited_for_and_not_for_ever() {
+    let ended = results_in_pieces(4, 5_000);
+    assert_eq!((ended.results, ended.trouble), (true, None));
+    for (pieces, each_ms) in [(2, 11_000), (4, 9_000)] {
+        let ended = results_in_pieces(pieces, each_ms);
+        let failure = Failure::Server("its results did not come in time".into());
+        assert_eq!(ended.trouble, Some(Trouble { doing: "exchanging results", failure }));
+    }
 }
 
 #[test]

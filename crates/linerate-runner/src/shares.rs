@@ -21,7 +21,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The connections that have not yet asked for a test.
+/// The connections that have not yet asked for a test, or tests of iperf3's clients that wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<WaitingNow>);
 

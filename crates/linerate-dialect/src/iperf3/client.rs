@@ -39,6 +39,9 @@ const STREAM_END_NS: u64 = 5_000_000_000;
 const LEAST_DRAIN_NS: u64 = 250_000_000;
 /// A data thread that was stopped, and whose drain is over, has ended by then, in nanoseconds.
 const THREADS_LIMIT_NS: u64 = 4_000_000_000;
+/// The server's results, which come in pieces over a slow path, take so many times as long at most as the wait for the
+/// next of them: 10 s, and 30 s in all, as iperf3's own clients wait (`Nread`, net.c).
+const RESULTS_TIMES: u64 = 3;
 /// Who has interrupted a test waits this long for the server's results, beyond two round trips.
 const INTERRUPTED_NS: u64 = 3_000_000_000;
 /// A receiver that ends by count is looked at this often, in nanoseconds; …
@@ -100,7 +103,10 @@ enum Phase {
     },
     /// The server's results, and its word that it is done with this end's.
     Exchanging {
+        /// Of the next bytes.
         deadline_ns: u64,
+        /// Of all.
+        last_ns: u64,
     },
     Displaying {
         deadline_ns: u64,
@@ -163,7 +169,7 @@ pub struct Client {
 impl Conversation for Client {
     fn input(&mut self, now_ns: u64, seen: &Seen, input: Input<'_>) {
         match input {
-            Input::Bytes(bytes) => self.heard.extend_from_slice(bytes),
+            Input::Bytes(bytes) => self.hear(now_ns, bytes),
             Input::Carried(bytes) => self.out.carried(now_ns, bytes),
             Input::Lost(error) => self.lost(now_ns, &error),
             Input::Arrived(_) => self.on_opened(now_ns),
@@ -209,7 +215,7 @@ impl Conversation for Client {
             Phase::Agreeing { deadline_ns, .. }
             | Phase::Starting { deadline_ns, .. }
             | Phase::Collecting { deadline_ns, .. }
-            | Phase::Exchanging { deadline_ns }
+            | Phase::Exchanging { deadline_ns, .. }
             | Phase::Displaying { deadline_ns }
             | Phase::Leaving { deadline_ns } => Some(*deadline_ns),
             Phase::Running(running) => {
@@ -352,6 +358,13 @@ impl Client {
         }
     }
 
+    fn hear(&mut self, now_ns: u64, bytes: &[u8]) {
+        self.heard.extend_from_slice(bytes);
+        if let Phase::Exchanging { deadline_ns, last_ns } = &mut self.phase {
+            *deadline_ns = now_ns.saturating_add(self.terms.patience_ns).min(*last_ns);
+        }
+    }
+
     fn open(&mut self) {
         let Phase::Opening { stream, .. } = self.phase else { return };
         self.actions.extend(self.ids.get(usize::from(stream)).map(|id| Action::Open(*id, None)));
@@ -421,8 +434,9 @@ impl Client {
             Phase::Collecting { .. } | Phase::Exchanging { .. } if !self.hurries => {
                 let patience = INTERRUPTED_NS.saturating_add(settle_ns);
                 self.terms.patience_ns = self.terms.patience_ns.min(patience);
-                if let Phase::Exchanging { deadline_ns } = &mut self.phase {
-                    *deadline_ns = (*deadline_ns).min(now_ns.saturating_add(patience));
+                if let Phase::Exchanging { deadline_ns, last_ns } = &mut self.phase {
+                    *last_ns = (*last_ns).min(now_ns.saturating_add(patience));
+                    *deadline_ns = (*deadline_ns).min(*last_ns);
                 }
             }
             // Whoever asks again does not wait for them.
@@ -510,7 +524,7 @@ impl Client {
                 let patience = std::time::Duration::from_nanos(self.terms.patience_ns);
                 self.fail_server(now_ns, format!("no answer within {patience:?}"));
             }
-            Phase::Exchanging { deadline_ns } if late(*deadline_ns) => {
+            Phase::Exchanging { deadline_ns, .. } if late(*deadline_ns) => {
                 self.fail_server(now_ns, "its results did not come in time".into());
             }
             Phase::Displaying { deadline_ns } if late(*deadline_ns) => self.leave(now_ns),
@@ -540,8 +554,12 @@ impl Client {
         let (congestion, span_ns) = (self.congestion.clone(), self.said_span_ns);
         let measured = self.measured(now_ns);
         let results = our_results(&measured, &self.ids, (cpu, span_ns), congestion);
-        let deadline_ns = now_ns.saturating_add(self.terms.patience_ns);
-        self.phase = Phase::Exchanging { deadline_ns };
+        let patience_ns = self.terms.patience_ns;
+        let times = if self.hurries { 1 } else { RESULTS_TIMES };
+        self.phase = Phase::Exchanging {
+            deadline_ns: now_ns.saturating_add(patience_ns),
+            last_ns: now_ns.saturating_add(patience_ns.saturating_mul(times)),
+        };
         match results.encode() {
             Ok(bytes) => self.say(now_ns, &bytes),
             Err(e) => self.fail_server(now_ns, e.to_string()),

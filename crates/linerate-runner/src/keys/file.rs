@@ -201,8 +201,7 @@ struct WrittenKey {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WrittenNetwork {
-    #[serde(deserialize_with = "cidr")]
-    cidr: Cidr,
+    cidr: Spanned<String>,
     #[serde(default)]
     max_tests: Option<usize>,
     #[serde(default, deserialize_with = "text")]
@@ -227,10 +226,6 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Erro
 
 fn day<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Hours>, D::Error> {
     hours::list(&String::deserialize(from)?).map_err(serde::de::Error::custom)
-}
-
-fn cidr<'de, D: Deserializer<'de>>(from: D) -> Result<Cidr, D::Error> {
-    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
 }
 
 impl Table {
@@ -264,17 +259,20 @@ impl Table {
             table.keys.push(Arc::new(key));
             table.names.push(span);
         }
-        table.networks = document
-            .network
-            .into_iter()
-            .map(|network| {
-                let WrittenNetwork { cidr, max_tests, max_bytes_per_day, max_rate, hours } =
-                    network;
-                let bytes_per_day = max_bytes_per_day.map(|bytes| bytes.0);
-                let budget = Budget { tests: max_tests, bytes_per_day, rate: max_rate, hours };
-                Arc::new(NetworkBudget { cidr, budget })
-            })
-            .collect();
+        let mut cidrs = HashSet::new();
+        for written in document.network {
+            let WrittenNetwork { cidr, max_tests, max_bytes_per_day, max_rate, hours } = written;
+            let span = cidr.span();
+            let fault = |why| Fault { line: Some(line(span.start)), why };
+            let cidr = cidr.into_inner().parse::<Cidr>().map_err(fault)?;
+            // All that its addresses carry would count twice.
+            if !cidrs.insert(cidr) {
+                return Err(fault(format!("there is a budget of the network {cidr} already")));
+            }
+            let bytes_per_day = max_bytes_per_day.map(|bytes| bytes.0);
+            let budget = Budget { tests: max_tests, bytes_per_day, rate: max_rate, hours };
+            table.networks.push(Arc::new(NetworkBudget { cidr, budget }));
+        }
         Ok(table)
     }
 
@@ -445,6 +443,7 @@ pub(crate) mod tests {
     fn what_is_wrong_is_named_with_its_line_and_no_secret_is_shown() {
         let (good, secret) = (written("ci", 'a', ""), "a".repeat(64));
         let named = |name: &str| good.replace("\"ci\"", &format!("\"{name}\""));
+        let network = |cidr: &str| format!("[[network]]\ncidr = \"{cidr}\"\n");
         for (text, line, why) in [
             (good.replace("max", ""), None, ""),
             (format!("{good}max-test = 1\n"), Some(8), "max-test"),
@@ -463,7 +462,8 @@ pub(crate) mod tests {
             (named(&"x".repeat(65)), Some(2), "1 to 64"),
             (format!("{good}{good}"), Some(9), "another key's"),
             (format!("{good}{}", written("ci", 'b', "")), Some(9), "already"),
-            ("[[network]]\ncidr = \"192.0.2.7/24\"\n".to_owned(), Some(2), "192.0.2.0/24"),
+            (network("192.0.2.7/24"), Some(2), "192.0.2.0/24"),
+            (network("192.0.2.0/24") + &network("::ffff:192.0.2.0/120"), Some(4), "24 already"),
             ("[[network]]\nmax-tests = 1\n".to_owned(), Some(1), "cidr"),
             ("[key]\n".to_owned(), Some(1), ""),
             ("{\"key\": []}".to_owned(), Some(1), ""),

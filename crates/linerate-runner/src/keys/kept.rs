@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use linerate_model::clean::shell_word;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 use linerate_wire::native::auth;
 use nix::libc::O_NONBLOCK;
@@ -93,7 +94,8 @@ impl Keys {
     pub fn open(path: &Path, proven: bool) -> Result<Self, ErrorRecord> {
         let unusable = |why: String| {
             let what = format!("cannot use the file of keys `{}`", path.display());
-            let hint = format!("make one: linerate keys new NAME --keys {}", path.display());
+            let file = shell_word(&path.to_string_lossy());
+            let hint = format!("make one: linerate keys new NAME --keys {file}");
             ErrorRecord::new(ErrorKind::Usage, what, why, &[&hint])
         };
         let (stamp, text) = read(path).map_err(|e| unusable(e.to_string()))?;

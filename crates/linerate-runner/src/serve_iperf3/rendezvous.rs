@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::data::StreamSocket;
+use crate::shares::Waiting;
 
 /// A data stream, and a number that grows with the time of its arrival: iperf3 knows streams by the
 /// order of their creation only.
@@ -30,7 +31,8 @@ pub(crate) struct StreamRendezvous {
 #[derive(Debug)]
 struct Alone {
     permit: Arc<Semaphore>,
-    queue: Arc<Semaphore>,
+    queued: Arc<Waiting>,
+    most_queued: usize,
 }
 
 #[derive(Debug, Default)]
@@ -66,10 +68,8 @@ pub(super) type Turn = OwnedMutexGuard<()>;
 impl StreamRendezvous {
     /// With `queue`, tests run one at a time and so many may wait.
     pub(crate) fn new(queue: Option<usize>) -> Self {
-        let alone = queue.map(|queue| Alone {
-            permit: Arc::new(Semaphore::new(1)),
-            queue: Arc::new(Semaphore::new(queue)),
-        });
+        let permit = Arc::new(Semaphore::new(1));
+        let alone = queue.map(|most_queued| Alone { permit, queued: Arc::default(), most_queued });
         Self { state: Mutex::default(), turns: Mutex::default(), alone }
     }
 
@@ -85,13 +85,17 @@ impl StreamRendezvous {
     }
 
     /// Waits until no other test runs, if that is how tests run here. `Err` at once when too many
-    /// wait already.
-    pub(super) async fn wait_alone(&self) -> Result<Option<OwnedSemaphorePermit>, ()> {
+    /// wait already: half of the places at most are one network's, so that nobody takes them all.
+    pub(super) async fn wait_alone(
+        &self,
+        peer: IpAddr,
+    ) -> Result<Option<OwnedSemaphorePermit>, ()> {
         let Some(alone) = &self.alone else { return Ok(None) };
         if let Ok(permit) = Arc::clone(&alone.permit).try_acquire_owned() {
             return Ok(Some(permit));
         }
-        let _queued = Arc::clone(&alone.queue).try_acquire_owned().map_err(drop)?;
+        let (most, half) = (alone.most_queued, alone.most_queued.div_ceil(2));
+        let _queued = alone.queued.enter(peer, most, half).map_err(drop)?;
         Arc::clone(&alone.permit).acquire_owned().await.map(Some).map_err(drop)
     }
 
@@ -263,18 +267,26 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_with_a_queue() {
-        let rendezvous = StreamRendezvous::new(Some(1));
+    fn one_at_a_time_with_a_queue_of_which_one_network_has_half() {
+        let rendezvous = StreamRendezvous::new(Some(3));
         let running = rendezvous.try_alone().unwrap();
         assert!(running.is_some() && rendezvous.try_alone().is_err());
-        let mut queued = Box::pin(rendezvous.wait_alone());
-        assert!(ready(queued.as_mut()).is_none());
-        assert!(
-            ready(Box::pin(rendezvous.wait_alone()).as_mut()).unwrap().is_err(),
-            "the queue is full"
-        );
-        drop(running);
-        assert!(matches!(ready(queued.as_mut()), Some(Ok(Some(_)))));
+        let wait = |peer| {
+            let mut waits = Box::pin(rendezvous.wait_alone(peer));
+            (ready(waits.as_mut()).map(|turn| turn.is_err()), waits)
+        };
+        let (queued, mut first) = wait(A);
+        assert_eq!(queued, None);
+        let (queued, second) = wait(A);
+        assert_eq!(queued, None);
+        assert_eq!(wait(A).0, Some(true), "the half of its network is full");
+        let (queued, other) = wait(B);
+        assert_eq!(queued, None);
+        assert_eq!(wait(B).0, Some(true), "the queue is full");
+        drop(second);
+        assert_eq!(wait(A).0, None, "a place is free again");
+        drop((running, other));
+        assert!(matches!(ready(first.as_mut()), Some(Ok(Some(_)))));
         assert!(matches!(StreamRendezvous::new(None).try_alone(), Ok(None)));
     }
 }

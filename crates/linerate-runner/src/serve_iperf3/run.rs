@@ -94,7 +94,7 @@ impl Test {
         served: &ServedTest,
     ) -> Result<(Opening, impl Sized + use<>), (Early, Option<Failure>)> {
         let alone = tokio::select! {
-            alone = server.rendezvous.wait_alone() => match alone {
+            alone = server.rendezvous.wait_alone(self.peer.ip()) => match alone {
                 Ok(alone) => alone,
                 Err(()) => {
                     let _ = self.control.say(&[State::AccessDenied]).await;

@@ -179,8 +179,8 @@ pub struct ServeArgs {
     /// hear that the server is busy.
     #[arg(long)]
     exclusive: bool,
-    /// Clients of iperf3 that may wait for their turn with --exclusive; 0 answers all but the first
-    /// with "busy", as iperf3 does.
+    /// Clients of iperf3 that may wait for their turn with --exclusive, half as many of one address; 0
+    /// answers all but the first with "busy", as iperf3 does.
     #[arg(long, value_name = "N", default_value_t = 16, requires = "exclusive")]
     queue: u64,
     /// Become this user once the ports are bound, for good. Socket buffers beyond net.core.rmem_max

@@ -2,9 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::TcpStream;
 use std::num::NonZeroU16;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_engine::sys;
 use linerate_model::plan::Transport;
@@ -58,25 +59,18 @@ impl Open for Iperf2 {
 impl Iperf2 {
     /// Says what the stream is. Where this end sends, the server says that it is there, and what it said must
     /// be read: unread bytes would break the connection at its end, and lose what is on its way.
-    fn tcp(&self, mut stream: &std::net::TcpStream) -> std::io::Result<()> {
+    fn tcp(&self, mut stream: &TcpStream) -> std::io::Result<()> {
         stream.write_all(&self.header)?;
         if !self.sends {
             return Ok(());
         }
-        stream.set_read_timeout(Some(ACK_LIMIT))?;
-        let mut read = |bytes: &mut [u8]| {
-            stream.read_exact(bytes).map_err(|e| match e.kind() {
-                ErrorKind::WouldBlock => silent(),
-                ErrorKind::UnexpectedEof => std::io::Error::new(e.kind(), "it hung up"),
-                _ => e,
-            })
-        };
-        let mut ack = vec![0; ACK_BYTES];
-        read(&mut ack)?;
+        let until = Instant::now() + ACK_LIMIT;
+        let mut ack = [0; ACK_BYTES];
+        read_by(stream, &mut ack, until)?;
         let length = Ack::length(&ack).ok_or_else(|| {
             std::io::Error::other("what listens there does not answer as iperf 2")
         })?;
-        read(&mut vec![0; length.saturating_sub(ACK_BYTES)])
+        read_by(stream, &mut vec![0; length.saturating_sub(ACK_BYTES)], until)
     }
 
     /// A stream that this end sends begins with its data; one that the server sends must be asked for.
@@ -112,4 +106,46 @@ impl Iperf2 {
 
 fn silent() -> std::io::Error {
     std::io::Error::new(ErrorKind::TimedOut, "the server does not answer")
+}
+
+/// Fills `bytes` by `until`, however slowly they come.
+fn read_by(mut stream: &TcpStream, bytes: &mut [u8], until: Instant) -> std::io::Result<()> {
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(silent());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(rest) {
+            Ok(0) => return Err(std::io::Error::new(ErrorKind::UnexpectedEof, "it hung up")),
+            Ok(more) => read += more,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_comes_byte_by_byte_has_no_more_time_than_one_that_comes_at_once() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        // Until its client has hung up.
+        let drips = std::thread::spawn(move || {
+            while server.write_all(&[0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let until = Instant::now() + Duration::from_millis(50);
+        let error = read_by(&stream, &mut vec![0; 1 << 20], until).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(stream);
+        drips.join().unwrap();
+    }
 }

@@ -170,7 +170,7 @@ mod tests {
             let plan = plan(&asked(Transport::Tcp, header), &Options::default());
             assert_eq!(plan.direction, direction);
         }
-        let plain = Header { isochronous: true, began_ns: Some(0), ..Header::default() };
+        let plain = Header { began_ns: Some(0), ..Header::default() };
         assert!(check(&plain, Transport::Udp).is_ok() && check(&plain, Transport::Tcp).is_ok());
     }
 }

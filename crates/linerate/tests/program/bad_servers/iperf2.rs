@@ -231,6 +231,14 @@ static SILENT: &[Bad] = &[
         d.say(&ACK.encode()[..10]);
         d.wait();
     }),
+    ("answers byte by byte", TCP, "connect", "does not answer", |d| {
+        d.hear(HEADER_BYTES);
+        for byte in ACK.encode() {
+            d.say([byte]);
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        d.wait();
+    }),
     ("answers, then never reads", MUCH, "server_lost", "nothing moved", |d| {
         acked(d);
         std::thread::sleep(PATIENT);
