@@ -92,7 +92,10 @@ fn settings(sockets: &Sockets) -> String {
 }
 
 /// Why `-r` has no second test; the first has shown that the server is there.
-fn no_way_back(why: String) -> String {
+fn no_way_back(why: String, udp: bool) -> String {
+    if !udp {
+        return why;
+    }
     format!(
         "{why}: over UDP servers up to 2.1.8 send nothing once they have received, and linerate's never do; \
          start the server anew for -R"
@@ -161,7 +164,12 @@ fn run_client(line: &Line, request: &Request, words: Vec<String>) -> Result<(), 
     match line.back {
         None => test(&request, 0),
         Some(Back::After) => {
-            test(&request, 0).and_then(|()| test(&reversed, 1).map_err(no_way_back))
+            let forth = test(&request, 0);
+            // Whoever ends the first wants no second.
+            if forth.is_err() || stop.seen() {
+                return forth;
+            }
+            test(&reversed, 1).map_err(|why| no_way_back(why, udp))
         }
         Some(Back::Beside) => std::thread::scope(|scope| {
             let back = scope.spawn(|| test(&reversed, 1));
@@ -225,4 +233,15 @@ fn serve(line: &Line, asked: &Server) -> Result<(), String> {
         },
     );
     served.map_err(|error| format!("{}: {}", error.what, error.why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_udp_servers_do_not_send_explains_no_fault_of_tcp() {
+        assert_eq!(no_way_back("refused".into(), false), "refused");
+        assert!(no_way_back("silent".into(), true).contains("start the server anew"));
+    }
 }

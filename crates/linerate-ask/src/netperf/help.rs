@@ -20,10 +20,10 @@ Of the test:
   -s, -S SEND,RECEIVE  socket buffers here, there                 -P HERE,THERE  data ports
   -D  no delay    -K HERE,THERE  congestion control               -b N  requests in flight beyond one
   -G N  bytes of a segment                -q N  bytes a second at most    -c  a connection for each transaction (omni)
-  -d send|recv|rr|cc, -T tcp|udp  of omni
+  -d send|recv|rr|cc, -T tcp|udp  of omni                         -u TEXT  what the figure UUID says
   -O, -o, -k [NAMES|FILE|all|?]  named figures in columns, as CSV, as KEY=value
 Taken and of no effect: -a, -A, -d, -F, -j, -k, -K, -n, -o, -O, -S, -W and of the test -a, -B, -C, -e, -f, -F, -g, -i,
--I, -j, -n, -N, -p, -R, -u, -U, -V, -w, -W. What is sent does not compress; a file for TCP_SENDFILE is not read, and no
+-I, -j, -n, -N, -p, -R, -U, -V, -w, -W. What is sent does not compress; a file for TCP_SENDFILE is not read, and no
 server of linerate's opens one.
 
   netperf -H HOST -t TCP_STREAM -l 30                           netperf -H HOST -t TCP_RR -- -r 100,200

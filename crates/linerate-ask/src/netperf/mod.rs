@@ -179,6 +179,8 @@ pub struct Line {
     pub nodelay: bool,
     /// `-K`.
     pub congestion: (Option<String>, Option<String>),
+    /// `-u` of the test: what the figure `UUID` is to say.
+    pub uuid: Option<String>,
     /// `--json`: the record of each run in place of columns.
     pub json: bool,
     /// What of it has no effect here.

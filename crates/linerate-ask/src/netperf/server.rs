@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use linerate_model::plan::{Dialect, IpVersion};
 
 use super::Stop;
-use super::words::{letters, number, parts, wants_help};
+use super::words::{family, letters, number, parts, wants_help};
 
 /// A server's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,15 +51,14 @@ pub fn parse_server(args: &[String]) -> Result<Server, Stop> {
             'D' => server.daemon = false,
             'f' => server.one_at_a_time = true,
             'L' => {
-                let (name, family) = parts(&text);
-                match family {
-                    "4" | "inet" => server.ip = Some(IpVersion::V4),
-                    "6" | "inet6" => server.ip = Some(IpVersion::V6),
-                    _ => {}
+                let (name, of) = parts(&text);
+                let wrong = |why: String| Stop::Wrong(format!("-L: {why}"));
+                server.ip = family(of).map_err(wrong)?.or(server.ip);
+                if !name.is_empty() {
+                    let digits = || wrong(format!("{name} is not an address in digits"));
+                    server.bind = Some(name.parse().map_err(|_| digits())?);
+                    server.name = Some(name.to_owned());
                 }
-                let digits = || format!("-L: {name} is not an address in digits");
-                server.bind = Some(name.parse().map_err(|_| Stop::Wrong(digits()))?);
-                server.name = Some(name.to_owned());
             }
             'Z' => {
                 let why =

@@ -2,7 +2,7 @@
 
 use linerate_model::plan::IpVersion;
 
-use super::words::{both, length, maybe, number, parts, service, size};
+use super::words::{both, family, length, maybe, number, parts, service, size};
 use super::{Line, Stop, Style, Test, Way};
 
 impl Line {
@@ -90,13 +90,8 @@ impl Line {
         self.notes.push(format!("-{letter} has no effect: each end has one buffer"));
     }
 
-    fn family(&mut self, family: &str) -> Result<(), Stop> {
-        match family.to_ascii_lowercase().trim_start_matches("af_") {
-            "" | "0" | "unspec" => {}
-            "4" | "inet" => self.ip = Some(IpVersion::V4),
-            "6" | "inet6" => self.ip = Some(IpVersion::V6),
-            other => return Err(Stop::Wrong(format!("no family of addresses is called {other}"))),
-        }
+    fn family(&mut self, text: &str) -> Result<(), Stop> {
+        self.ip = family(text)?.or(self.ip);
         Ok(())
     }
 
@@ -212,6 +207,8 @@ impl Line {
                 }
             },
             'c' => self.connections = true,
+            // As long as there.
+            'u' => self.uuid = Some(text.chars().take(37).collect()),
             'W' => self.one_buffer(letter),
             // Timeouts of requests, routing, corks, contents: as linerate has them.
             _ => {}

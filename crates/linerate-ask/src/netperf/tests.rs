@@ -183,6 +183,8 @@ fn a_value_may_be_left_out_and_repeats_have_limits() {
     assert_eq!(asked.send_sizes, (Some(1_000), None));
     let asked = line("-- -oTHROUGHPUT -s 1").unwrap();
     assert_eq!(asked.selection, Some((Style::Csv, "THROUGHPUT".into())));
+    let named = line("-t TCP_RR -- -u run-7 -k UUID").unwrap();
+    assert_eq!((named.uuid.as_deref(), asked.uuid), (Some("run-7"), None));
     let repeats = |text: &str| {
         let line = line(text).unwrap();
         (line.confidence, line.runs)
@@ -253,6 +255,9 @@ fn a_server_has_its_own() {
     assert_eq!(asked.bind, Some("127.0.0.1".parse().unwrap()));
     let asked = parse_server(&words("-6")).unwrap();
     assert_eq!((asked.daemon, asked.bind), (true, Some("::".parse().unwrap())));
+    let asked = parse_server(&words("-L ,AF_INET6")).unwrap();
+    assert_eq!((asked.name, asked.bind), (None, Some("::".parse().unwrap())));
+    assert!(matches!(parse_server(&words("-L 127.0.0.1,x")), Err(Stop::Wrong(_))));
     assert!(matches!(parse_server(&words("-Z x")), Err(Stop::Wrong(_))));
     assert!(matches!(parse_server(&words("-q")), Err(Stop::Usage(_))));
 }

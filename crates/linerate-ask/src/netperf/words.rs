@@ -1,5 +1,7 @@
 //! Words of the command lines, as letters with values, and what stands in the values.
 
+use linerate_model::plan::IpVersion;
+
 /// A letter and its value, empty where it has none.
 pub(super) type Option = (char, String);
 
@@ -126,6 +128,16 @@ pub(crate) fn service(text: &str) -> Result<u8, String> {
         };
     }
     digit(text)
+}
+
+/// A family of addresses; none where any will do.
+pub(super) fn family(text: &str) -> Result<std::option::Option<IpVersion>, String> {
+    match text.to_ascii_lowercase().trim_start_matches("af_") {
+        "" | "0" | "unspec" => Ok(None),
+        "4" | "inet" => Ok(Some(IpVersion::V4)),
+        "6" | "inet6" => Ok(Some(IpVersion::V6)),
+        other => Err(format!("no family of addresses is called {other}")),
+    }
 }
 
 /// A whole number.

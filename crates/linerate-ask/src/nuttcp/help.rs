@@ -14,7 +14,7 @@ Client:
   -R N[m|g|p|kp|mp]  kbit/s or datagrams a second (UDP: 1m), -RiN[/BURST] the same, -Ru none
   -p N       data port (5101)                             -P N        control port (5000)
   -i N[m]    intervals of so many seconds                 -xc N[/N]   core of this end, of the server
-  -c N[t]    DSCP (t: the whole byte)    -M N  MSS        -D          no delay           -4, -6
+  -c N[t|p]  DSCP (t: the byte, p: precedence)  -M N  MSS -D          no delay           -4, -6
   -b, -v, -vv  brief, verbose, very verbose               -I NAME     stands before each line
   -f parse, xmitstats, runningtotal, -drops, -percentloss, -retrans, -cwnd, -rtt, rtt (joined: -fparse)
   --json     linerate's record in place of lines

@@ -153,6 +153,7 @@ impl Asked {
             ('v', _) if text.chars().all(|c| c == 'v') => {
                 self.verbosity = u8::try_from(text.len().min(8)).unwrap_or(8) + 1;
             }
+            ('b', _) if text == "0" => self.verbosity = 1,
             ('b', _) if text.chars().all(|c| c.is_ascii_digit()) => self.verbosity = 0,
             ('T', _) => {
                 let time = time(text, super::SECONDS as f64, true);
@@ -202,14 +203,18 @@ impl Asked {
     }
 
     fn service(&mut self, text: &str) -> Result<(), Stop> {
-        let whole = text.strip_suffix(['t', 'T']);
-        let digits = whole.unwrap_or(text);
+        // Behind the number stands whether it is the whole byte, or the precedence in its first three bits.
+        let (digits, shift) = match text.strip_suffix(['t', 'T', 'p', 'P']) {
+            Some(digits) if text.ends_with(['t', 'T']) => (digits, 0),
+            Some(digits) => (digits, 5),
+            None => (text, 2),
+        };
         let value = match digits.strip_prefix("0x") {
             Some(hex) => u8::from_str_radix(hex, 16).ok(),
             None => digits.parse().ok(),
         };
-        let dscp = value.map(|value| if whole.is_some() { value >> 2 } else { value });
-        let dscp = dscp.filter(|dscp| *dscp < 64);
+        let byte = value.and_then(|value: u8| u8::try_from(u32::from(value) << shift).ok());
+        let dscp = byte.map(|byte| byte >> 2);
         self.dscp = Some(dscp.ok_or_else(|| wrong(format!("invalid dscp = {text}")))?);
         Ok(())
     }

@@ -25,6 +25,26 @@ fn options_mean_what_they_mean_there() {
     assert_eq!((extras.burst, extras.far_window), (4, Some(512 << 10)));
     assert_eq!(extras.data_port.map(NonZeroU16::get), Some(7_000));
     assert_eq!(asked.target, Target::Host { name: "host".into(), port: 6_000 });
+    let dscp = |text: &str| match line(&format!("-c{text} host")) {
+        Ok(Line { role: Role::Client(request), .. }) => request.plan.dscp,
+        _ => None,
+    };
+    for (text, wanted) in [
+        ("0x10", Some(16)),
+        ("184t", Some(46)),
+        ("0xb8T", Some(46)),
+        ("5p", Some(40)),
+        ("7P", Some(56)),
+        ("64", None),
+        ("256t", None),
+        ("8p", None),
+        ("p", None),
+    ] {
+        assert_eq!(dscp(text), wanted, "{text}");
+    }
+    // -b0 is -v, as there.
+    let verbosity = |text: &str| line(text).unwrap().verbosity;
+    assert_eq!((verbosity("-b0 host"), verbosity("-v -b host"), verbosity("-b1 host")), (1, 0, 0));
 }
 
 #[test]

@@ -43,14 +43,11 @@ const KNOWN: u32 = VERSION1
     | RUN_NOW
     | 0x0002_fffe;
 
-const ISOCHRONOUS: u16 = 0x0001 | 0x0040;
-const NO_END: u16 = 0x0008;
 const TRIP_TIMES: u16 = 0x0010;
 const PACKETS: u16 = 0x0080;
 const RATE: u16 = 0x0100;
 const REVERSE: u16 = 0x0400;
 const FULL_DUPLEX: u16 = 0x0800;
-const BURSTS: u16 = 0x2000;
 
 /// When a test ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,19 +84,13 @@ pub struct Header {
     pub full_duplex: bool,
     /// The server shall open a stream of its own to the client (`-d`, `-r`).
     pub back: Option<Back>,
-    /// No datagram ends the test (`--no-udp-fin`).
-    pub endless: bool,
     /// The client waits for an [`Ack`](super::Ack) (`-X`).
     pub detect: bool,
     /// Requests and responses (`--bounceback`).
     pub bounce_back: bool,
-    /// Frames at times of their own (`--isochronous`, `--burst-period`).
-    pub isochronous: bool,
     /// Delays are asked for, with clocks that agree (`--trip-times`): when the test began, by the client's wall
     /// clock in nanoseconds, of which whole microseconds and 32 bits of seconds travel.
     pub began_ns: Option<u64>,
-    /// A key follows (`--permit-key`).
-    pub key: bool,
     /// The client's release, as two words; absent in old ones.
     pub version: Option<(u32, u32)>,
     /// Rate in bit/s, if one was asked for; absent where the client counts packets.
@@ -165,7 +156,6 @@ impl Header {
             }),
             detect: flags & DETECT != 0,
             bounce_back: flags & BOUNCE_BACK != 0,
-            key: flags & KEY != 0,
             ..Self::default()
         };
         if flags & EXTEND != 0 {
@@ -178,8 +168,6 @@ impl Header {
     fn extend(&mut self, both: u32, version: (u32, u32), (low, high): (u32, u32)) -> u16 {
         let upper = (both >> 16) as u16;
         let is = |flag| upper & flag != 0;
-        self.isochronous = is(ISOCHRONOUS) || is(BURSTS);
-        self.endless = is(NO_END);
         self.reverse = is(REVERSE);
         self.full_duplex = is(FULL_DUPLEX);
         self.version = Some(version);
@@ -211,7 +199,7 @@ impl Header {
         flags |= u32::try_from(length).unwrap_or(0) << 1;
         for (set, flag) in [
             (self.wide, WIDE),
-            (self.wide && (two_ways || self.endless || began), UDP_TESTS),
+            (self.wide && (two_ways || began), UDP_TESTS),
             (two_ways || self.detect, VERSION2),
             (self.detect, DETECT),
         ] {
@@ -221,7 +209,6 @@ impl Header {
         for (set, flag) in [
             (self.reverse, REVERSE),
             (self.full_duplex, FULL_DUPLEX),
-            (self.endless, NO_END),
             (began, TRIP_TIMES),
             (self.rate_bps.is_some(), RATE),
         ] {

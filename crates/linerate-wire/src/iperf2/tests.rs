@@ -73,11 +73,13 @@ fn a_captured_stream_says_what_was_asked() {
     assert!(reads(0x4601_0078, 0).0.detect);
     let timed = Header { began_ns: Some(0), version: Some((0, 0)), ..Header::default() };
     assert_eq!(reads(0x4001_00a0, 0x10), (timed, 80));
-    assert!(reads(0x5001_007c, 0).0.key && reads(0x5001_007c, 0).1 == 62);
+    // Of --permit-key, whose length counts.
+    assert_eq!(reads(0x5001_007c, 0).1, 62);
     let back = |flags| reads(flags, 0).0.back.map(|back| (back.at_once, back.port));
     assert_eq!(back(0xc801_0099), Some((true, None)));
     assert_eq!((back(0xc801_0098), back(0x4801_0098)), (Some((false, None)), None));
-    assert!(reads(0x6801_00d8, 1).0.isochronous && reads(0x6801_0098, 8).0.endless);
+    // Frames, and no datagram at the end, say nothing that matters to who counts.
+    assert_eq!(reads(0x6801_00d8, 1).0, reads(0x6801_0098, 8).0);
     assert!(reads(0x0080_0000, 0).0.bounce_back);
     // What begins so is data of a client that says nothing.
     for flags in [0, 0x3031_3233, 0x1603_0300, 0x4745_5420] {
@@ -214,7 +216,7 @@ proptest! {
     fn what_is_written_is_read(
         number: i64, seconds: u32, micros in 0u64..1_000_000, length: u32, streams in 0u32..60_000,
         amount in prop::option::of((any::<bool>(), 1u32..1 << 31)), rate in prop::option::of(1u64..1 << 56),
-        reverse: bool, full_duplex: bool, wide: bool, detect: bool, endless: bool, timed: bool,
+        reverse: bool, full_duplex: bool, wide: bool, detect: bool, timed: bool,
     ) {
         let sent_ns = u64::from(seconds) * 1_000_000_000 + micros * 1_000;
         let mark = Mark { number, sent_ns };
@@ -223,7 +225,7 @@ proptest! {
         prop_assert_eq!(Mark::read(true, &datagram), Some(mark));
         let amount = amount.map(|(time, n)| if time { Amount::Time(n) } else { Amount::Bytes(n) });
         let header = Header {
-            streams, length, amount, wide, reverse, full_duplex, detect, endless,
+            streams, length, amount, wide, reverse, full_duplex, detect,
             began_ns: timed.then_some(sent_ns), version: Some((1, 2)), rate_bps: rate, ..Header::default()
         };
         let bytes = header.encode();

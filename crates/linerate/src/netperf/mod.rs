@@ -210,7 +210,7 @@ fn options(line: &Line, words: &[String]) -> Options {
         nodelay: line.nodelay,
         confidence,
         command: format!("netperf {}", words.join(" ")),
-        id: linerate_runner::client::stamp().0,
+        id: line.uuid.clone().unwrap_or_else(|| linerate_runner::client::stamp().0),
         ..Options::default()
     }
 }

@@ -2,11 +2,12 @@
 //! the same counts at both ends.
 
 use linerate_testkit::peer::LONG;
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::{alone, free_port, skip, together, wait_for};
+use crate::support::{Client, alone, free_port, skip, together, wait_for};
 
 /// Whose program runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -559,6 +560,20 @@ fn one_way_after_the_other_over_udp_says_what_it_needs() {
     let out = ran(Ours, server.2, "-u -r -b 1M -n 20K");
     let err = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code() == Some(1) && err.contains("start the server anew for -R"), "{err}");
+}
+
+/// Ctrl-C ends both tests, with what was measured.
+#[test]
+fn who_ends_the_first_way_wants_no_second() {
+    let _alone = alone();
+    let server = Server::start(Ours, "-i 0.5");
+    let words = format!("iperf -c 127.0.0.1 -p {} -r -b 20M -t 60", server.port());
+    let client = Client::start(None, &words.split(' ').collect::<Vec<_>>());
+    assert!(wait_for(LONG, || server.text().contains(" sec ")), "{}", server.text());
+    client.signal(Signal::SIGINT);
+    let ran = client.end();
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(!ran.out.contains("(reverse)"), "{}", ran.out);
 }
 
 #[test]

@@ -23,8 +23,6 @@ pub struct Ended {
     pub ends: Vec<StreamEnd>,
     /// Measured time of this end in nanoseconds.
     pub span_ns: u64,
-    /// Percent of one core, of the server.
-    pub server_cpu_percent: Option<u32>,
     /// All lines of the server.
     pub lines: Vec<String>,
     /// This end was stopped.
@@ -101,7 +99,6 @@ impl Client {
             streams,
             ends,
             span_ns,
-            server_cpu_percent: far.cpu_percent,
             lines: far.lines,
             interrupted: self.interrupted,
             trouble: self.trouble,
