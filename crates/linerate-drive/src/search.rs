@@ -12,7 +12,7 @@ use linerate_experiment::search::log::{Entry, FORMAT, Facts, Head, Line, Log, re
 use linerate_experiment::search::repeat::Repeated;
 use linerate_experiment::search::{Ending, Next};
 use linerate_experiment::trial::Trial;
-use linerate_model::clean::clean_json;
+use linerate_model::clean::{clean_json, shell_word};
 use linerate_model::plan::IpVersion;
 use linerate_model::record::{
     ErrorKind as Kind, ErrorRecord, Limit, ProgramFacts, RunRecord, Status,
@@ -271,7 +271,8 @@ impl Search {
     /// The same error, with the way to go on.
     fn lost(&self, mut error: ErrorRecord) -> ErrorRecord {
         if let Some((path, _)) = &self.log {
-            error.hints.push(format!("go on later: linerate search --resume {}", path.display()));
+            let path = shell_word(&path.to_string_lossy());
+            error.hints.push(format!("go on later: linerate search --resume {path}"));
         }
         error
     }
@@ -321,9 +322,10 @@ fn put(file: &mut File, line: &Line) -> io::Result<()> {
 }
 
 fn unwritable(path: &Path, why: &io::Error) -> ErrorRecord {
+    let place = shell_word(&path.to_string_lossy());
     let hints = match why.kind() {
         ErrorKind::AlreadyExists => vec![
-            format!("go on with it: linerate search --resume {}", path.display()),
+            format!("go on with it: linerate search --resume {place}"),
             "choose another file".to_owned(),
         ],
         _ => Vec::new(),

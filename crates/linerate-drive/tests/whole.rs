@@ -5,6 +5,7 @@ mod campaigns;
 mod world;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use linerate_ask::Measure;
 use linerate_ask::search::SearchArgs;
@@ -13,6 +14,7 @@ use linerate_drive::campaign::{self, Ended, Read};
 use linerate_drive::search::Search;
 use linerate_drive::sweep::{Course, Swept};
 use linerate_drive::tune;
+use linerate_model::clean::shell_word;
 use linerate_model::record::{DoubtKind, ErrorRecord, Status};
 use linerate_model::search::SearchDocument;
 use linerate_model::tune::{Purpose, Reason, TuneDocument, TuneTrial};
@@ -425,6 +427,29 @@ fn a_log_has_one_search_at_a_time() {
     assert_eq!(std::fs::read(&log).unwrap(), before);
     drop(first);
     assert!(search(&resume).is_ok());
+}
+
+/// Each command that goes on quotes a path that a shell would read otherwise.
+#[test]
+fn what_goes_on_can_be_pasted_into_a_shell() {
+    let folder = Folder::new("it's");
+    let [dir, log, file] = ["runs", "log.jsonl", "tune.json"].map(|name| folder.file(name));
+    let word = |path: &Path| shell_word(path.to_str().unwrap());
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("sweep.json"), "another").unwrap();
+    let kept = sweep(&World::default(), &format!("{SWEEP} --save {}", dir.display()));
+    let hints = kept.err().unwrap().hints;
+    assert_eq!(hints[0], format!("go on with it: linerate sweep --resume {}", word(&dir)));
+    std::fs::write(&log, "another").unwrap();
+    let words = words(&format!("{SEARCH} --log {}", log.display()));
+    let Ok(Measure::Search(args)) = Measure::from_words(&words) else { panic!("{words:?}") };
+    let logged = World::default().run(|env| Search::new(&args, words.clone(), env.clock));
+    let hints = logged.err().unwrap().hints;
+    assert_eq!(hints[0], format!("go on with it: linerate search --resume {}", word(&log)));
+    let cut = tune(&World::stopped_at(Some(5)), &format!("{TUNE} --save {}", file.display()));
+    let hints = cut.unwrap().error.unwrap().hints;
+    assert_eq!(hints.last().unwrap(), &format!("linerate tune --resume {}", word(&file)));
+    assert!(hints.last().unwrap().contains(r"-it'\''s/"), "{hints:?}");
 }
 
 const SEARCH: &str = "search hydra2 --goal loss=0 --preset quick --max 1G -l 1000";

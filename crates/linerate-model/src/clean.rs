@@ -36,6 +36,16 @@ pub fn clean_command(text: &str) -> String {
     harmless(text).collect()
 }
 
+/// A word of a command line, quoted where a shell needs it.
+pub fn shell_word(word: &str) -> String {
+    let word = clean_command(word);
+    let harmless = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]".contains(c);
+    if !word.is_empty() && word.chars().all(harmless) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The characters of one line that are left.
 fn harmless(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).filter(|&c| !is_harmful(c))
@@ -85,6 +95,14 @@ mod tests {
         let long = "echo 0 > /proc/irq/100/smp_affinity_list; ".repeat(100);
         assert_eq!(clean_command(&long), long);
         assert_eq!(clean_command("a\u{1b}[2J\nb\u{202e}"), "a[2J b");
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_word("--rate=10M"), "--rate=10M");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -34,6 +34,11 @@
     if (value === null || value === undefined || !isFinite(value)) return "–";
     if (unit === "nines") return nines(value);
     if (value === 0 && unit !== "percent") return "0";
+    // 100 % only where it was all, 0 % only where it was nothing; a tick stands where it says.
+    if (unit === "percent" && digits < 6 && value > 0 && value < 100) {
+      if (value > 99.99) return ">99.99 %";
+      if (value < 0.0001) return "<0.0001 %";
+    }
     const list = PREFIXES[unit];
     let chosen = list[0];
     // Of datagrams every byte counts.

@@ -11,10 +11,10 @@ use linerate_analysis::compare::{self as analysis, Adjust, Margin};
 use linerate_analysis::input::{self, BootRule, InputError, ReadOptions};
 use linerate_analysis::metric;
 use linerate_analysis::set::Set;
+use linerate_report::clean::shell_word;
 use linerate_report::compare::view::View;
 use linerate_report::compare::{svg, text};
 use linerate_report::report::page_of_comparison;
-use linerate_report::run::view::shell_word;
 
 /// Columns of the text when the output is no terminal.
 const DEFAULT_WIDTH: usize = 100;

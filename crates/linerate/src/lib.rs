@@ -258,6 +258,17 @@ impl Running {
     }
 
     /// The next event; none after the end.
+    ///
+    /// ```no_run
+    /// # async fn shown() -> Result<(), linerate::Failed> {
+    /// let mut test = linerate::Client::tcp("192.0.2.1").start()?;
+    /// while let Some(event) = test.next_event().await {
+    ///     println!("{event:?}");
+    /// }
+    /// println!("{:?}", test.finished().await?.summary);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn next_event(&mut self) -> Option<Event> {
         poll_fn(|context| self.poll_event(context)).await
     }

@@ -11,6 +11,7 @@ use linerate_model::exit::Exit;
 use linerate_model::lines::SweepLine;
 use linerate_model::record::ErrorRecord;
 use linerate_model::sweep::SweepDocument;
+use linerate_report::clean::shell_word;
 use linerate_report::run::json;
 use linerate_report::sweep::text;
 
@@ -71,7 +72,7 @@ fn end(screen: &mut Screen<Progress>, document: &SweepDocument, place: Option<&s
     if let Some(found) = &document.error {
         let mut found = found.clone();
         let again = match place {
-            Some(place) => format!("linerate sweep --resume {place}"),
+            Some(place) => format!("linerate sweep --resume {}", shell_word(place)),
             None if screen.output == Output::Text => {
                 "with --save DIR a sweep that is cut short can be resumed".to_owned()
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use linerate_ask::Measure;
 use linerate_ask::sweep::SweepArgs;
+use linerate_model::clean::shell_word;
 use linerate_model::record::{ErrorKind, ErrorRecord, RunRecord};
 use linerate_model::sweep::SweepDocument;
 
@@ -34,13 +35,14 @@ impl SweepFolder {
         let there = dir.join(SWEEP);
         let is_own = || own.is_some_and(|own| read(&there).is_ok_and(|(found, _)| found.id == own));
         if fs::symlink_metadata(&there).is_ok() && !is_own() {
+            let place = shell_word(&dir.to_string_lossy());
             return Err(ErrorRecord::new(
                 ErrorKind::Output,
                 format!("cannot keep this sweep in `{}`", dir.display()),
                 "sweep.json there is another sweep, which would be lost",
                 &[],
             )
-            .hint(format!("go on with it: linerate sweep --resume {}", dir.display()))
+            .hint(format!("go on with it: linerate sweep --resume {place}"))
             .hint("another directory: --save DIR"));
         }
         let trial = dir.join(".linerate-sweep");

@@ -7,6 +7,7 @@ use linerate_ask::Measure;
 use linerate_ask::tune::TuneArgs;
 use linerate_experiment::tune::space::Combination;
 use linerate_experiment::tune::{Made, Measured};
+use linerate_model::clean::shell_word;
 use linerate_model::record::{ErrorKind, ErrorRecord, Status};
 use linerate_model::tune::{TuneDocument, TuneFactor, TuneTrial};
 
@@ -29,7 +30,8 @@ pub(super) fn read(path: &Path) -> Result<(TuneDocument, Box<TuneArgs>), ErrorRe
     let document = RESUMED.read(path, |tuning: &TuneDocument| (tuning.format, &tuning.kind))?;
     if document.status == Status::Complete {
         let why = "it came to its end, and nothing is left to try";
-        let report = format!("linerate report {} -o tune.html", path.display());
+        let file = shell_word(&path.to_string_lossy());
+        let report = format!("linerate report {file} -o tune.html");
         return Err(unusable(path, why).with_hints(vec![report]));
     }
     let cannot = |why: &str| unusable(path, &format!("its command cannot be repeated: {why}"));

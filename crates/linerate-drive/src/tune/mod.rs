@@ -15,6 +15,7 @@ use linerate_ask::{preset, usage};
 use linerate_experiment::doubts;
 use linerate_experiment::tune::space::Combination;
 use linerate_experiment::tune::{Made, Measured, Settings, Tune};
+use linerate_model::clean::shell_word;
 use linerate_model::record::{ErrorRecord, FORMAT, PlanRecord, ProgramFacts, RunRecord, Status};
 use linerate_model::setting::Setting;
 use linerate_model::tune::{Objective, Purpose, Reason, TuneDocument, TuneFactor, TuneTrial};
@@ -283,7 +284,8 @@ impl Course {
     /// The same error, with the way to go on.
     fn go_on_later(&self, mut error: ErrorRecord) -> ErrorRecord {
         if let Some(file) = &self.saved {
-            error.hints.push(format!("linerate tune --resume {}", file.path().display()));
+            let path = shell_word(&file.path().to_string_lossy());
+            error.hints.push(format!("linerate tune --resume {path}"));
         }
         error
     }

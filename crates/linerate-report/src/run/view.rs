@@ -10,7 +10,7 @@ use super::facts::{Facts, facts};
 use super::headline::{self, Headline};
 use super::table::{Row, Table};
 use super::words::{self, plural, sentence};
-use crate::clean::clean;
+use crate::clean::{clean, shell_word};
 use crate::number;
 
 /// What runs where.
@@ -53,16 +53,6 @@ impl Head {
 /// A command line that can be pasted.
 pub(crate) fn command_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word of a command line, quoted where a shell needs it.
-pub fn shell_word(word: &str) -> String {
-    let word = clean(word);
-    let harmless = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]".contains(c);
-    if !word.is_empty() && word.chars().all(harmless) {
-        return word.into_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn host(facts: &HostFacts) -> String {
@@ -192,17 +182,4 @@ fn broken(record: &RunRecord) -> Option<(&'static str, String)> {
         (None, _) => "no reason was recorded".to_owned(),
     };
     Some((word, text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_can_be_pasted_into_a_shell() {
-        assert_eq!(shell_word("--rate=10M"), "--rate=10M");
-        assert_eq!(shell_word("a b"), "'a b'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-        assert_eq!(shell_word(""), "''");
-    }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::CommandFactory as _;
 use linerate_model::record::ErrorRecord;
 use linerate_model::units::BitRate;
-use linerate_report::run::view::shell_word;
+use linerate_report::clean::shell_word;
 
 use crate::args::Cli;
 use linerate_ask::{iperf3, usage};

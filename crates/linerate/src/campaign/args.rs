@@ -79,7 +79,7 @@ pub enum Verb {
         /// Folder for .stat files.
         #[arg(long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// Figure of the runs' records, as `linerate compare --metric` [default: the plan's].
+        /// Figure of the runs' records for stat and csv, as `linerate compare --metric` [default: the plan's].
         #[arg(long, value_name = "NAME")]
         metric: Option<String>,
         /// Mark unit and boots by comments, which compare reads and ministat skips.

@@ -129,6 +129,11 @@ pub fn export(
     match format {
         Format::Stat => stat(&recorded(path)?, dir, wanted, comments),
         Format::Csv => csv(&recorded(path)?, wanted),
+        Format::JsonLines if wanted.is_some() => Err(usage::error(
+            "cannot use `--metric` with `--format json-lines`",
+            "each line is a run with its whole record, and `--metric` would be ignored",
+            &["--format csv for one figure a run", "leave out --metric for the records"],
+        )),
         Format::JsonLines => json_lines(path),
     }
 }

@@ -13,7 +13,7 @@ use linerate_experiment::campaign::plan::Plan;
 use linerate_model::campaign::{Event, RunState, Slot, StoredRun};
 use linerate_model::lines::{CampaignEnd, CampaignEvent, CampaignLine};
 use linerate_model::record::ErrorRecord;
-use linerate_report::clean::clean;
+use linerate_report::clean::{clean, shell_word};
 use linerate_report::live::Live;
 pub use linerate_report::live::span;
 use linerate_report::number;
@@ -281,7 +281,7 @@ impl Show {
             }
             return;
         }
-        let store = store.display();
+        let store = shell_word(&store.to_string_lossy());
         if !complete || controller.open().next().is_some() {
             self.line(&format!(
                 "stopped with {} of {} runs kept; go on: linerate campaign resume {store}",

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use linerate_model::clean::shell_word;
 use linerate_model::record::{ErrorKind, ErrorRecord};
 
 use crate::output;
@@ -141,10 +142,11 @@ pub fn install(
         ));
     }
     let usual = store == read.path.with_extension("db");
-    let place = if usual { String::new() } else { format!(" --store {}", store.display()) };
+    let word = |path: &Path| shell_word(&path.to_string_lossy());
+    let place = if usual { String::new() } else { format!(" --store {}", word(store)) };
     let said = format!(
         "after each boot of this machine it goes on; begin with: linerate campaign run {}{place}\n",
-        read.path.display()
+        word(&read.path)
     );
     output::print(said.as_bytes())
 }

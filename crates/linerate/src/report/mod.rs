@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use linerate_model::record::{ErrorKind, ErrorRecord};
-use linerate_report::clean::clean;
+use linerate_report::clean::{clean, shell_word};
 use linerate_report::number;
 use linerate_report::report::format::{self, Format, Look};
 use linerate_report::report::input::Input;
@@ -176,8 +176,7 @@ fn command(args: &ReportArgs) -> String {
             words.push(word.to_owned());
         }
     }
-    let words: Vec<String> =
-        words.iter().map(|w| linerate_report::run::view::shell_word(w)).collect();
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }
 

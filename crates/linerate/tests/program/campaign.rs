@@ -173,6 +173,11 @@ fn a_campaign_runs_and_others_read_it() {
     let records = ok(&folder, &["export", "c.db", "--format", "json-lines"]);
     let first: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
     assert_eq!(first["record"]["code"], 0, "{first}");
+    let one_figure = ["export", "c.db", "--format", "json-lines", "--metric", "received_bps"];
+    let refused = campaign(&folder, &one_figure);
+    assert_eq!((refused.status.code(), &*text(&refused.stdout)), (Some(2), ""));
+    let said = text(&refused.stderr);
+    assert!(said.contains("cannot use `--metric` with `--format json-lines`"), "{said}");
 }
 
 #[test]
@@ -494,6 +499,7 @@ fn exports_are_safe_for_spreadsheets_and_json_is_one_document() {
     assert_eq!((&document["done"], &document["total"]), (&14.into(), &14.into()));
     assert_eq!(document["runs"].as_array().unwrap().len(), 14);
     let csv = ok(&folder, &["export", "c.toml", "--format", "csv"]);
+    assert!(csv.lines().count() > 1, "{csv}");
     assert!(csv.lines().skip(1).all(|line| line.ends_with(",command,\"'=1+1,x\",")), "{csv}");
 }
 

@@ -52,13 +52,13 @@ fn open(browser: &Browser, folder: &Path, name: &str) -> String {
     browser.opens(&file(folder, name), &options)
 }
 
-/// The same when a figure has been drawn. A headless browser on a loaded machine may print the page
-/// before it has painted a frame, so it is asked a few times.
-fn open_drawn(browser: &Browser, folder: &Path, name: &str) -> String {
+/// The same when it has `part`, as of a figure that has been drawn. A headless browser on a loaded machine may print the
+/// page before it has painted a frame, so it is asked a few times.
+fn open_drawn(browser: &Browser, folder: &Path, name: &str, part: &str) -> String {
     let mut dom = String::new();
     for _ in 0..6 {
         dom = open(browser, folder, name);
-        if dom.contains("<canvas") {
+        if dom.contains(part) {
             break;
         }
     }
@@ -475,7 +475,7 @@ fn a_thousand_runs_are_one_light_page() {
     );
     let Some(browser) = Browser::new("a_thousand_runs_are_one_light_page") else { return };
     // Only what is asked for is drawn.
-    let dom = open_drawn(&browser, &folder, "many.html#run-17");
+    let dom = open_drawn(&browser, &folder, "many.html#run-17", "<canvas");
     assert_eq!(dom.matches("aria-expanded=\"true\"").count(), 1);
     assert_eq!(dom.matches("aria-expanded=\"false\"").count(), 999);
     assert!(dom.contains("run-16</dd>"), "the id of the run that was opened");
@@ -488,12 +488,27 @@ fn a_thousand_runs_are_one_light_page() {
 fn a_browser_shows_the_report() {
     let Some(browser) = Browser::new("a_browser_shows_the_report") else { return };
     let folder = scratch("shown");
-    write(&folder, "a.jsonl", &[records::udp_receiver_drops(), records::tcp()]);
-    good(&folder, &["a.jsonl", "-o", "a.html"]);
-    let dom = open_drawn(&browser, &folder, "a.html");
+    let mut lossy = records::udp_receiver_drops();
+    // Nearly all in one interval, nearly nothing in the next.
+    for (row, ratio) in lossy.intervals.iter_mut().zip([0.999_98, 1e-7]) {
+        row.figures.receiver.as_mut().unwrap().lost_ratio = Some(ratio);
+    }
+    write(&folder, "lossy.jsonl", &[lossy]);
+    good(&folder, &["lossy.jsonl", "-o", "lossy.html"]);
+    // With its tables of numbers opened, by a script that its own policy would keep out.
+    let opens = "<script>setInterval(() => document.querySelectorAll('figure details')\
+                 .forEach((details) => { details.open = true; }), 50)</script></body>";
+    let page = fs::read_to_string(folder.join("lossy.html")).unwrap();
+    let page = page.replacen("http-equiv=\"Content-Security-Policy\"", "name=\"policy\"", 1);
+    fs::write(folder.join("lossy.html"), page.replace("</body>", opens)).unwrap();
+    let nearly_all = "<td>&gt;99.99 %</td>";
+    let dom = open_drawn(&browser, &folder, "lossy.html", nearly_all);
     assert!(dom.contains("<canvas"), "the figures in sight became zoomable");
+    assert!(dom.contains(nearly_all) && dom.contains("<td>&lt;0.0001 %</td>"), "{dom}");
     assert!(dom.contains("aria-label=\"Zoom in: Rate over time\""));
     assert!(dom.contains("class=\"sign\""), "the legend has the signs of the series");
+    write(&folder, "a.jsonl", &[records::udp_receiver_drops(), records::tcp()]);
+    good(&folder, &["a.jsonl", "-o", "a.html"]);
     let mut pictures = Vec::new();
     for (name, more) in [
         ("light", "--mute-audio"),
