@@ -88,7 +88,7 @@ class Tests(unittest.TestCase):
                 runs = [linerate.udp(rate="10M", **SHORT).result() for _ in range(3)]
                 pathlib.Path(folder, name).write_text("".join(json.dumps(run) + "\n" for run in runs))
             compared = linerate.document("compare", f"{folder}/a", f"{folder}/b")
-        self.assertIsInstance(compared, dict)
+        self.assertEqual((len(compared["sets"]), len(compared["comparisons"])), (2, 1))
 
 
 class Faults(unittest.TestCase):
@@ -206,6 +206,28 @@ while True:
             self.assertEqual((caught.exception.what, caught.exception.kind), ("it was ended", "interrupted"))
             self.assertEqual(typing.cast(typing.Any, caught.exception.record)["trials"], [1])
 
+    def test_options_of_a_document_are_those_of_its_last_verb(self) -> None:
+        for words in (("campaign", "run", "/nonexistent"), ("campaign", "status", "/nonexistent")):
+            with self.assertRaisesRegex(linerate.LinerateError, "/nonexistent"):
+                linerate.document(*words)
+        for words in (("tune", "tcp", "127.0.0.1"), ("profile", "tcp", "127.0.0.1")):
+            with self.assertRaisesRegex(linerate.UsageError, "--streams"):
+                linerate.document(*words, streams=0)
+
+    def test_a_document_of_what_was_not_had_in_whole_is_kept(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            # As a fleet says it, two of whose pairs have no value.
+            script = 'echo \'{"kind":"fleet","id":"x","pairs":[]}\'; echo "2 have none" >&2; exit 1'
+            with self.assertRaisesRegex(linerate.TestFailed, "2 have none") as caught:
+                linerate.document("fleet", "run", program=impostor(folder, script))
+        self.assertEqual(typing.cast(typing.Any, caught.exception.record)["pairs"], [])
+        with tempfile.TemporaryDirectory() as folder:
+            # As a campaign says it, which has a name.
+            script = 'echo \'{"name":"x","done":1,"total":2}\'; echo "1 of 2" >&2; exit 1'
+            with self.assertRaisesRegex(linerate.TestFailed, "1 of 2") as caught:
+                linerate.document("campaign", "run", "plan.toml", program=impostor(folder, script))
+        self.assertEqual(typing.cast(typing.Any, caught.exception.record)["total"], 2)
+
     def test_an_error_of_another_programs_form_is_told(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             script = 'echo \'{"error":"unable to connect"}\'; exit 1'
@@ -232,9 +254,13 @@ class Words(unittest.TestCase):
         }
         self.assertEqual(
             command_line("udp", ("h", None), options),
-            ["udp", "--rate=1G", "--reverse", "--goal=a", "--goal=b", "--no-checksum", "h"],
+            ["udp", "h", "--rate=1G", "--reverse", "--goal=a", "--goal=b", "--no-checksum"],
         )
         self.assertEqual(command_line("udp", ("-h",), {}), ["udp", "--", "-h"])
+        self.assertEqual(
+            command_line("compare", ("a", "-b", "c"), {"json": True}),
+            ["compare", "a", "--json", "--", "-b", "c"],
+        )
 
     def test_no_option_of_the_package_follows_two_dashes(self) -> None:
         with tempfile.TemporaryDirectory() as folder, linerate.udp("-h", program=impostor(folder, "")) as run:

@@ -126,6 +126,12 @@ pub fn faults(metadata: &Value) -> Vec<String> {
         if !readme.is_file() {
             fault(format!("there is no {}", readme.display()));
         }
+        // An example in it is run by `cargo test --doc`.
+        let library = Path::new(text(&package["manifest_path"])).with_file_name("src/lib.rs");
+        let first = |text: &str| text.lines().find(|l| l.starts_with("//! ```")) == Some("//! ```");
+        if std::fs::read_to_string(library).is_ok_and(|text| !first(&text)) {
+            fault("its documentation begins without an example that runs".into());
+        }
         let keywords = list(&package["keywords"]);
         if keywords.len() > KEYWORDS.0 || keywords.iter().any(|k| text(k).len() > KEYWORDS.1) {
             fault(format!("more than {} keywords, or one over {} letters", KEYWORDS.0, KEYWORDS.1));

@@ -127,6 +127,13 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
         let known: Vec<_> = TARGETS.iter().map(|target| target.triple).collect();
         return Err(vec![format!("of which target? {}, or all", known.join(", "))]);
     }
+    // Builds take a quarter of an hour each: what is missing is said before the first.
+    for target in &targets {
+        build::possible(target)?;
+        if !alone {
+            can_pack(target)?;
+        }
+    }
     let out = build::tree()?.join("target/packages");
     let mut made = vec![];
     for target in targets {
@@ -192,7 +199,7 @@ fn pack(
     papers: Option<&Papers>,
     out: &Path,
 ) -> Result<Vec<PathBuf>, Faults> {
-    have(&["tar", "gzip", "xz", "sha256sum", "dpkg-deb", "rpmbuild"], "xz-utils dpkg rpm")?;
+    can_pack(release.target)?;
     std::fs::create_dir_all(out).map_err(|e| vec![format!("{}: {e}", out.display())])?;
     let work = out.join(format!("{}.work", release.name()));
     let stage = Stage::new(release, binary, papers, &work)?;
@@ -212,6 +219,15 @@ fn pack(
     }
     remove(&work)?;
     Ok(made)
+}
+
+/// That what packs is there, and what runs the target's program, which writes its manual pages itself.
+fn can_pack(target: &Target) -> Result<(), Faults> {
+    have(&["tar", "gzip", "xz", "sha256sum", "dpkg-deb", "rpmbuild"], "xz-utils dpkg rpm")?;
+    if target.image.is_none() {
+        have(&["readelf"], "binutils")?;
+    }
+    target.emulator.map_or(Ok(()), |(emulator, _)| have(&[emulator], target.debian))
 }
 
 /// `SHA256SUMS` of all that lies there.

@@ -94,6 +94,24 @@ fn pack(program: &Path, out: &Path, version: &[&str]) {
     ran(pack.args(["pack", TRIPLE]).args([program, out]).args(version));
 }
 
+/// A program takes a quarter of an hour to build.
+#[test]
+fn what_is_missing_for_packages_is_said_before_a_program_is_built() {
+    let scratch = Scratch::new("packages-missing");
+    let (text, there) = (scratch.path("rustc.sh"), scratch.path("there"));
+    std::fs::create_dir(&there).expect("a folder");
+    // As where a standard library for the target is there, and its C compiler, and nothing else.
+    std::fs::write(&text, "#!/bin/sh\necho /\n").expect("a script");
+    for name in ["rustc", "musl-gcc"] {
+        runnable(&text, &there.join(name));
+    }
+    let mut dist = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let out = dist.args(["dist", TRIPLE]).env("PATH", &there).output().expect("it starts");
+    let said = String::from_utf8_lossy(&out.stderr);
+    let wanted = "tar is not installed; on Debian: apt-get install xz-utils dpkg rpm";
+    assert!(said.contains(wanted), "{said}");
+}
+
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -183,11 +201,11 @@ fn is_an_oci_layout(test: &str, image: &Path, layout: &Path) {
     }
 }
 
-/// With the system's own dpkg, on a copy of the system that is gone afterwards.
+/// With the system's own dpkg and rpm, each on a copy of the system that is gone afterwards.
 #[test]
-fn the_deb_is_installed_upgraded_and_removed_without_a_trace() {
-    let test = "the_deb_is_installed_upgraded_and_removed_without_a_trace";
-    let scratch = Scratch::new("packages-dpkg");
+fn packages_are_installed_upgraded_and_removed_without_a_trace() {
+    let test = "packages_are_installed_upgraded_and_removed_without_a_trace";
+    let scratch = Scratch::new("packages-installed");
     let Some(program) = program(test, &scratch) else { return };
     if !have(test, &[("unshare", "util-linux"), ("dpkg", "dpkg"), ("update-alternatives", "dpkg")])
     {
@@ -205,7 +223,9 @@ fn the_deb_is_installed_upgraded_and_removed_without_a_trace() {
     }
     pack(&program, &scratch.path("old"), &["1.2.3"]);
     pack(&program, &scratch.path("new"), &["1.10.0", "--agents"]);
-    println!("{}", ran(&mut copy(STORY)));
+    for story in [DEB, RPM] {
+        println!("{}", ran(&mut copy(&format!("{BEGIN}{story}"))));
+    }
 }
 
 /// Where a copy of this system has what lies in the folder of its test.
@@ -225,34 +245,56 @@ mount --bind /dev root/dev
 exec chroot root sh -euc "$2"
 "#;
 
-const STORY: &str = r#"
+/// What each story begins with, and asks of a package however it is installed.
+const BEGIN: &str = r#"
 export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin DEBIAN_FRONTEND=noninteractive LC_ALL=C
 fail() { echo "$*" >&2; exit 1; }
 theirs=$(command -v iperf3 || :)
+# What the packages tell a systemd that seems to run. rpm looks for it nowhere else.
+mkdir -p /run/systemd/system /usr/local/bin
+rm -f /usr/bin/systemctl
+printf '#!/bin/sh\necho "$*" >>/told\n' >/usr/bin/systemctl
+chmod 755 /usr/bin/systemctl
+told() { grep -qx -e "$*" /told || fail "not told to systemd: $*; but $(cat /told)"; }
+fresh() {
+    told daemon-reload
+    ! grep -E 'start|enable' /told || fail "started, unasked"
+    linerate --version
+    getent passwd linerate || fail "no user"
+    [ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is ours, unasked"
+    [ ! -e /etc/systemd/system/multi-user.target.wants/linerate.service ] || fail "enabled, unasked"
+    [ ! -e /usr/lib/systemd/system/linerate-agent.service ] || fail "a unit for what the program cannot do"
+}
+upgraded() {
+    grep -q max-rate /etc/default/linerate || fail "the owner's options are lost"
+    grep -q LINERATE_AGENT /etc/default/linerate-agent || fail "no options of agents"
+    told try-restart linerate-agent.service linerate-controlled.service linerate.service
+    ! grep disable /told || fail "ended by an upgrade"
+}
+named() {
+    update-alternatives --install /usr/local/bin/iperf3 iperf3 /usr/lib/linerate/faces/iperf3 10
+    [ "$(readlink -f /usr/local/bin/iperf3)" = /usr/bin/linerate ] || fail "asked for, and no iperf3"
+    /usr/local/bin/iperf3 --help | head -n 1
+}
+removed() {
+    [ ! -e /usr/bin/linerate ] && [ ! -e /usr/lib/linerate ] || fail "the program is left"
+    [ ! -L /usr/local/bin/iperf3 ] || fail "the name that it was given is left"
+    [ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is gone"
+}
+"#;
+
+const DEB: &str = r#"
 # An index of all manual pages of this system, made anew three times, says nothing of ours.
 rm -f /var/lib/man-db/auto-update
-# What the packages tell a systemd that seems to run.
-mkdir -p /run/systemd/system /usr/local/bin
-printf '#!/bin/sh\necho "$*" >>/told\n' >/usr/local/bin/systemctl
-chmod 755 /usr/local/bin/systemctl
-told() { grep -qx -e "$*" /told || fail "not told to systemd: $*; but $(cat /told)"; }
 
 dpkg -i /packages/old/*.deb
-told daemon-reload
-! grep -E 'start|enable' /told || fail "started, unasked"
-linerate --version
+fresh
 [ -z "$(dpkg -V linerate)" ] || fail "files that are not as packed"
-getent passwd linerate || fail "no user"
-[ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is ours, unasked"
-[ ! -e /etc/systemd/system/multi-user.target.wants/linerate.service ] || fail "enabled, unasked"
-[ ! -e /usr/lib/systemd/system/linerate-agent.service ] || fail "a unit for what the program cannot do"
 
 echo 'LINERATE_SERVE="--max-rate 1G"' > /etc/default/linerate
 dpkg -i /packages/new/*.deb
 [ "$(dpkg-query -W -f '${Version}' linerate)" = 1.10.0 ] || fail "not upgraded"
-grep -q max-rate /etc/default/linerate || fail "the owner's options are lost"
-grep -q LINERATE_AGENT /etc/default/linerate-agent || fail "no options of agents"
-told try-restart linerate-agent.service linerate-controlled.service linerate.service
+upgraded
 sh /var/lib/dpkg/info/linerate.prerm remove
 told disable --now linerate-agent.service linerate-controlled.service linerate.service
 # From now on as where an image is made, which systemd does not run in.
@@ -262,16 +304,31 @@ if command -v systemd-analyze; then
     ! grep linerate /verified || fail "a unit that systemd does not take as it is"
 fi
 
-update-alternatives --install /usr/local/bin/iperf3 iperf3 /usr/lib/linerate/faces/iperf3 10
-[ "$(readlink -f /usr/local/bin/iperf3)" = /usr/bin/linerate ] || fail "asked for, and no iperf3"
-/usr/local/bin/iperf3 --help | head -n 1
-
+named
 dpkg -r linerate
 told disable linerate-agent.service linerate-controlled.service linerate.service
-[ ! -e /usr/bin/linerate ] && [ ! -e /usr/lib/linerate ] || fail "the program is left"
-[ ! -L /usr/local/bin/iperf3 ] || fail "the name that it was given is left"
-[ "$(command -v iperf3 || :)" = "$theirs" ] || fail "iperf3 is gone"
+removed
 grep -q max-rate /etc/default/linerate || fail "removed, and not purged, and the options are gone"
 dpkg -P linerate
 [ ! -e /etc/default/linerate ] && [ ! -e /etc/default/linerate-agent ] || fail "purged, and the options are left"
+"#;
+
+const RPM: &str = r#"
+# Debian's rpm is made to install none, and knows of no package here.
+rpms() { rpm --dbpath /rpms --nodeps --force-debian "$@"; }
+
+rpms -i /packages/old/*.rpm
+fresh
+[ -z "$(rpms -V linerate)" ] || fail "files that are not as packed"
+
+echo 'LINERATE_SERVE="--max-rate 1G"' > /etc/default/linerate
+rpms -U /packages/new/*.rpm
+[ "$(rpm --dbpath /rpms -q --qf '%{VERSION}' linerate)" = 1.10.0 ] || fail "not upgraded"
+upgraded
+
+named
+rpms -e linerate
+told disable --now linerate-agent.service linerate-controlled.service linerate.service
+removed
+grep -q max-rate /etc/default/linerate.rpmsave || fail "the owner's options are lost"
 "#;

@@ -1,5 +1,17 @@
 //! What a user may ask: options as data, checked against the table of limits and turned into the
 //! runner's requests. The command line fills them, and so does a campaign's plan.
+//!
+//! ```
+//! use linerate_ask::test::asked;
+//! use linerate_model::plan::TrafficKind;
+//!
+//! let options = [("host".to_owned(), "192.0.2.1".into()), ("streams".to_owned(), 4.into())];
+//! let test = asked(TrafficKind::Tcp, &options).unwrap();
+//! assert_eq!(test.request.plan.streams, 4);
+//! // What makes no sense is refused before anything is sent.
+//! let refused = asked(TrafficKind::Tcp, &[("strems".to_owned(), 4.into())]).unwrap_err();
+//! assert_eq!(refused.error.why, "there is no such option");
+//! ```
 
 #![forbid(unsafe_code)]
 

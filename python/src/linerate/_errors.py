@@ -84,9 +84,14 @@ def of_record(error: ErrorRecord, record: RunRecord | None) -> LinerateError:
     )
 
 
-def of_end(program: str, code: int, said: str, last: Any = None) -> LinerateError:
+def of_end(
+    program: str, code: int, said: str, last: Any = None, record: RunRecord | None = None
+) -> LinerateError:
     """The exception for a program that ended without words a reader knows."""
     why = said.strip().splitlines()[-1] if said.strip() else f"it ended with exit code {code}"
+    of = BY_EXIT_CODE.get(code, ProgramMissing)
+    if record is not None:
+        return of(f"not all that {program} was asked for was had", why, exit_code=code, record=record)
     hints = [f"{program} --version says what it is"]
     what = f"cannot read what {program} says" + (f" ({last!r})" if last is not None else "")
-    return BY_EXIT_CODE.get(code, ProgramMissing)(what, why, hints=hints, exit_code=code)
+    return of(what, why, hints=hints, exit_code=code)

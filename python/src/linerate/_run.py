@@ -41,18 +41,21 @@ def program_path(program: str | None) -> str:
 
 def command_line(verb: str, words: tuple[object, ...], options: dict[str, Any]) -> list[str]:
     """Words and options as the program takes them; `_` stands for `-`."""
-    line = [verb]
+    flags = []
     for name, value in options.items():
         flag = "--" + name.strip("_").replace("_", "-")
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if each is True:
-                line.append(flag)
+                flags.append(flag)
             elif each is not None and each is not False:
                 # One word, so that a value that begins with a dash is none of its own.
-                line.append(f"{flag}={each}")
-    positional = [str(word) for word in words if word is not None]
+                flags.append(f"{flag}={each}")
+    plain = [str(word) for word in words if word is not None]
     # What follows the two dashes is no option, whatever it begins with.
-    return line + (["--", *positional] if any(w.startswith("-") for w in positional) else positional)
+    dashed = next((at for at, word in enumerate(plain) if word.startswith("-")), len(plain))
+    behind = ["--", *plain[dashed:]] if plain[dashed:] else []
+    # Options are those of the last verb: `campaign run PLAN --json`.
+    return [verb, *plain[:dashed], *flags, *behind]
 
 
 def started(command: list[str], words: IO[str]) -> subprocess.Popen[str]:
@@ -225,7 +228,8 @@ def document(verb: str, *words: object, program: str | None = None, **options: A
     """What `linerate VERB … --json` prints.
 
     Raises:
-        LinerateError: what the program ended with. That something holds a path back (exit code 5 of doctor) is none.
+        LinerateError: what the program ended with; `record` is what it printed, if anything was measured.
+            That something holds a path back (exit code 5 of doctor) is none.
     """
     command = [program_path(program), *command_line(verb, words, {**options, "json": True})]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as words_of_errors:
@@ -246,12 +250,14 @@ def document(verb: str, *words: object, program: str | None = None, **options: A
     if not isinstance(printed, dict):
         raise of_end(command[0], code, said)
     error = printed.get("error")
+    # All but an error alone is a document.
+    measured = cast(RunRecord, printed) if set(printed) - {"format", "kind", "error"} else None
     if isinstance(error, dict):
-        raise of_record(cast(ErrorRecord, error), cast(RunRecord, printed) if "id" in printed else None)
+        raise of_record(cast(ErrorRecord, error), measured)
     if error:
         # As iperf3 says it.
         raise of_end(command[0], code, str(error))
     # A doctor's finding is a result.
     if code not in (0, 5):
-        raise of_end(command[0], code, said)
+        raise of_end(command[0], code, said, record=measured)
     return printed

@@ -29,14 +29,19 @@ pub const WHOLE: How = How { profile: "dist", options: &[] };
 pub const AGENTS: How = How { profile: "dist", options: &["--features", "nats"] };
 pub const SERVER: How = How { profile: "router", options: &["--no-default-features"] };
 
-/// Builds the program. In the result is no folder of this machine.
-pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Faults> {
+/// That a C compiler and a standard library for the target are there.
+pub fn possible(target: &Target) -> Result<(), Faults> {
     have(&[target.cc], target.debian)?;
     let library =
         said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
     if !Path::new(&library).exists() {
         return Err(vec![format!("no standard library: rustup target add {}", target.triple)]);
     }
+    Ok(())
+}
+
+/// Builds the program. In the result is no folder of this machine.
+pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Faults> {
     let auditable = tool(AUDITABLE)?;
     let tree = tree()?;
     let cargo_home = std::env::var("CARGO_HOME")

@@ -31,16 +31,22 @@ pub fn deb(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, 
     let kilobytes = said(release.command("sh").args(["-c", sizes]).current_dir(&tree.folder))?;
     let sums = "find usr -type f -print0 | sort -z | xargs -0 md5sum";
     let sums = said(release.command("sh").args(["-c", sums]).current_dir(&tree.folder))? + "\n";
-    // A static program needs no library. The other's newest call of the C library is hypotf of 2.35.
+    // A static program needs no library.
     let needs = match release.target.image {
-        Some(_) => "",
-        None => "Depends: libc6 (>= 2.35), libgcc-s1\n",
+        Some(_) => String::new(),
+        None => {
+            let mut told = release.command("readelf");
+            told.args(["--version-info", "--wide"]).arg(tree.folder.join("usr/bin/linerate"));
+            let newest = newest_of_libc(&said(&mut told)?)
+                .ok_or_else(|| vec![format!("{told:?} names no version of the C library")])?;
+            format!("Depends: libc6 (>= {newest}), libgcc-s1\n")
+        }
     };
     let control = String::from_utf8_lossy(&read(&root().join("deploy/debian/control"))?)
         .replace("@VERSION@", &release.version)
         .replace("@ARCHITECTURE@", release.target.deb)
         .replace("@SIZE@", &kilobytes)
-        .replace("@DEPENDS@\n", needs);
+        .replace("@DEPENDS@\n", &needs);
     tree.file("DEBIAN/control", control.as_bytes(), 0o644)?;
     tree.file("DEBIAN/md5sums", sums.as_bytes(), 0o644)?;
     let of_agents = if release.agents { "/etc/default/linerate-agent\n" } else { "" };
@@ -56,6 +62,16 @@ pub fn deb(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, 
     pack.args(["--root-owner-group", "-Zxz", "-z6", "--threads-max=1"]);
     said(pack.arg("--build").arg(&tree.folder).arg(&made))?;
     Ok(made)
+}
+
+/// The newest version of the C library that a program calls, of what readelf tells of it. A newer system builds programs
+/// that need more than an older one has.
+fn newest_of_libc(told: &str) -> Option<String> {
+    let versions = told.split("GLIBC_").skip(1).filter_map(|rest| {
+        let mut numbers = rest.split_whitespace().next()?.split('.').map(str::parse::<u32>);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    });
+    versions.max().map(|(major, minor)| format!("{major}.{minor}"))
 }
 
 /// Red Hat's and SUSE's, with `deploy/rpm/linerate.spec`.
@@ -83,4 +99,20 @@ pub fn rpm(release: &Release<'_>, stage: &Stage, out: &Path) -> Result<PathBuf, 
     std::fs::rename(top.join("RPMS").join(release.target.rpm).join(&name), &made)
         .map_err(|e| vec![format!("{}: {e}", made.display())])?;
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_needs_the_newest_library_that_its_program_calls() {
+        let told = "  0x0010:   Name: GLIBC_2.9  Flags: none  Version: 9
+  0x0020:   Name: GLIBC_2.38  Flags: none  Version: 5
+  0x0030:   Name: GLIBC_2.2.5  Flags: none  Version: 4
+  0x0040:   Name: GLIBC_ABI_DT_RELR  Flags: none  Version: 3
+  000:   0 (*local*)       5 (GLIBC_2.38)";
+        assert_eq!(newest_of_libc(told), Some("2.38".to_owned()));
+        assert_eq!(newest_of_libc("No version information found in this file."), None);
+    }
 }
