@@ -133,7 +133,7 @@ fn exists(root: &Path, test: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     lines.iter().enumerate().any(|(at, line)| {
         let above = lines.iter().take(at).rev().take_while(|l| l.starts_with("#["));
-        line.starts_with(&head) && above.into_iter().any(|l| l.contains("test]"))
+        line.starts_with(&head) && above.into_iter().any(|l| *l == "#[test]")
     })
 }
 

@@ -39,7 +39,9 @@ fn every_fault_is_counted_as_what_it_is() {
         damaged: every(1_000, 60_000, 30),
         no_room: every(200, 60_000, 41),
     };
-    for first_number in [0, (1 << 31) - 1_000, (1 << 32) - 1_000, 1 << 63, u64::MAX - 30_000] {
+    for first_number in
+        [0, (1 << 31) - 1_000, (1 << 32) - 1_000, (1 << 63) - 30_000, u64::MAX - 30_000]
+    {
         let simulation =
             Simulation { faults: faults.clone(), first_number, ..Simulation::minute() };
         let report = simulation.run().report;

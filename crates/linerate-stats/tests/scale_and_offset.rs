@@ -12,6 +12,10 @@ use linerate_stats::offline::{
 // Multiples of 1/4, so that adding 1e9 and multiplying by powers of two are exact.
 const A: [f64; 8] = [3.0, 1.25, 4.0, 1.25, 5.5, 9.0, 2.75, 6.0];
 const B: [f64; 7] = [5.0, 8.75, 4.25, 9.5, 7.0, 9.5, 6.25];
+/// The last is far from the others.
+const FAR: [f64; 8] = [3.0, 1.25, 4.0, 1.25, 5.5, 9.0, 2.75, 200.0];
+/// Two levels, six values each.
+const STEP: [f64; 12] = [1.0, 1.5, 1.25, 1.0, 1.75, 1.25, 9.0, 9.5, 9.25, 9.0, 9.75, 9.25];
 
 fn near(got: f64, want: f64, what: &str) {
     let limit = 1e-9 * want.abs().max(1e-300);
@@ -61,6 +65,12 @@ fn scales_and_offsets() {
         assert_eq!(pelt::mean_changes(&a), pelt::mean_changes(&A), "{what}");
         assert_eq!(outliers::flag(&a).len(), outliers::flag(&A).len(), "{what}");
         assert_eq!(modes::two_modes(&a).is_some(), modes::two_modes(&A).is_some(), "{what}");
+        // And where there is something to find.
+        let step = at(&STEP, scale, offset);
+        assert_eq!(pelt::mean_changes(&step), [6], "{what}");
+        assert!(modes::two_modes(&step).is_some(), "{what}");
+        let far = outliers::flag(&at(&FAR, scale, offset));
+        assert_eq!(far.iter().map(|one| one.index).collect::<Vec<_>>(), [7], "{what}");
     }
     let fieller = |scale: f64| {
         let (x, y) =

@@ -45,6 +45,7 @@ const COUNTS: [(&str, &[&str]); 2] = [
 /// Checks what must hold in every record of a test that both ends reported.
 pub fn identities(record: &Value) {
     summary_is_the_totals(record);
+    intervals_have_no_gaps(record);
     assert_eq!(record["format"], 1);
     assert_ne!(record["status"], "invalid", "{}", record["error"]);
     let totals = &record["totals"];
@@ -61,6 +62,8 @@ pub fn identities(record: &Value) {
         let sum: u64 =
             list(&record["intervals"]).iter().map(|i| number(i, "rr.transactions")).sum();
         assert_eq!(sum, number(totals, "rr.transactions"), "intervals of rr");
+        let sum: u64 = list(&record["streams"]).iter().map(|s| number(s, "rr.transactions")).sum();
+        assert_eq!(sum, number(totals, "rr.transactions"), "streams of rr");
         return;
     }
     for pair in pairs {
@@ -115,11 +118,15 @@ pub fn identities(record: &Value) {
             }
         }
     }
+}
+
+/// Each begins where the one before it ends, of tests of every kind.
+fn intervals_have_no_gaps(record: &Value) {
     let mut at = 0.0;
     for interval in list(&record["intervals"]) {
         assert!((real(interval, "start_s") - at).abs() < 1e-9, "intervals have gaps: {interval}");
         at = real(interval, "end_s");
-        assert!(at > real(interval, "start_s"));
+        assert!(at > real(interval, "start_s"), "{interval}");
     }
 }
 

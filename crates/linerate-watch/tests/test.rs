@@ -261,5 +261,6 @@ fn names_from_elsewhere_do_not_steer_the_terminal() {
     view.interval(&record.intervals[0]);
     view.say(Some("\u{1b}]0;note\u{7}".into()));
     let shown = shown(&view, 80, 24);
+    assert!(shown.contains("]0;note"), "{shown:?}");
     assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
 }

@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use linerate_model::plan::TestPlan;
 use linerate_model::record::{RunRecord, Status};
@@ -164,12 +166,15 @@ fn against_stranger(acts: Vec<Act>) -> RunRecord {
 fn against_turncoat(turn: Turn, moment: &'static str, plan: TestPlan) -> RunRecord {
     let server = Served::start(Options::default());
     let (listening, at) = listener();
+    let turned = Arc::new(AtomicBool::new(false));
+    let turns = Arc::clone(&turned);
     between(listening, server.at, move |who, _, body: &[u8]| {
         let named = serde_json::from_slice::<Value>(body).unwrap_or_default();
         let now = named == moment || named.get(moment).is_some();
         if who == Who::Client || !now {
             return Fate::Frames(vec![body.to_vec()]);
         }
+        turns.store(true, Ordering::Relaxed);
         match turn {
             Turn::Cut => Fate::Cut,
             Turn::Silence => Fate::Frames(vec![]),
@@ -177,7 +182,11 @@ fn against_turncoat(turn: Turn, moment: &'static str, plan: TestPlan) -> RunReco
             Turn::Unknown => Fate::Frames(vec![br#"{"hooray":1}"#.to_vec()]),
         }
     });
-    Running::start(request(at, plan)).ends()
+    let record = Running::start(request(at, plan)).ends();
+    // A client that never met it would be as well off as one that can do without. While so short a test runs, a busy host may
+    // say no row.
+    assert!(moment == "interval" || turned.load(Ordering::Relaxed), "nobody said {moment}");
+    record
 }
 
 #[test]

@@ -144,6 +144,7 @@ fn each_client_has_its_own_key_and_all_others_look_the_same() {
     // In a dialect that has no keys there is nothing to prove.
     let iperf3 = Request { dialect: Some(Dialect::Iperf3), ..request(server.at, little()) };
     assert!(run(&iperf3).error.is_some());
+    assert!(server.refused(6).1.contains("a shared key, which clients of iperf3 cannot prove"));
 }
 
 #[test]

@@ -323,6 +323,9 @@ fn a_key_is_wanted_the_same_at_both_ends() {
     // Nor is it asked in a dialect that has no keys.
     let record = run(&Request { dialect: Some(Dialect::Iperf3), ..with(None, server.at) });
     assert!(record.error.is_some(), "iperf3's dialect has no key");
+    let (kind, why) = server.refused(3);
+    assert_eq!(kind, RefusalKind::Key);
+    assert!(why.contains("a shared key, which clients of iperf3 cannot prove"), "{why}");
 }
 
 #[test]

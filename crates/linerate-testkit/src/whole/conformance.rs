@@ -449,6 +449,7 @@ fn check<D: Dialect>(
 ) {
     let whole = figures.end == "whole";
     let ids = linerate_dialect::stream::streams(plan.direction, plan.streams);
+    assert_eq!(figures.streams.len(), ids.len(), "{}", why("an outcome of each stream"));
     for (id, stream) in ids.iter().zip(&figures.streams) {
         let none = Truth::default();
         let truth = truth.get(&id.stream).unwrap_or(&none);

@@ -171,6 +171,7 @@ fn recorded_datagrams() {
             header.write(counters, &mut again);
             assert_eq!(again, bytes[..again.len()]);
         }
+        assert!(!flows.is_empty(), "{name}");
         assert!(flows.values().all(|(greeted, numbers, _)| *greeted && *numbers >= 3), "{name}");
     }
 }

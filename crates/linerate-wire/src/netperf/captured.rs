@@ -275,10 +275,19 @@ proptest! {
     }
 
     #[test]
-    fn junk_is_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), FRAME_BYTES)) {
+    fn junk_is_read_without_harm(
+        bytes in proptest::collection::vec(any::<u8>(), FRAME_BYTES),
+        protocol in proptest::sample::select(vec![6_u32, 17]),
+        ports in any::<[u16; 2]>(),
+    ) {
         let mut bytes = bytes;
         bytes[..4].copy_from_slice(&97_u32.to_be_bytes());
-        let frame = Frame::read(&bytes).expect("whole");
+        let mut frame = Frame::read(&bytes).expect("whole");
+        prop_assert!(matches!(ask(&frame), Ask::Test(_)));
+        // Without the protocol and ports of 16 bits hardly any would be a test.
+        for (word, value) in [(23, protocol), (20, ports[0].into()), (25, ports[1].into())] {
+            frame.set(word, value);
+        }
         if let Ask::Test(Ok(request)) = ask(&frame) {
             prop_assert_eq!(ask(&request.encode()), Ask::Test(Ok(request)));
         }

@@ -202,9 +202,13 @@ fn every_command_has_completions_and_a_manual_page() {
             assert!(script.contains(last), "{shell} does not complete {command}");
         }
         // Where the shell is there, it takes the script.
-        if let Ok(mut checked) = Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn() {
-            checked.stdin.take().expect("piped").write_all(script.as_bytes()).expect("read");
-            assert!(checked.wait().expect("it ends").success(), "{shell} does not read its script");
+        match Command::new(shell).arg("-n").stdin(Stdio::piped()).spawn() {
+            Ok(mut checked) => {
+                checked.stdin.take().expect("piped").write_all(script.as_bytes()).expect("read");
+                let read = checked.wait().expect("it ends").success();
+                assert!(read, "{shell} does not read its script");
+            }
+            Err(e) => skip("the form of the completions", &format!("{shell}: {e}")),
         }
     }
     assert!(text(&linerate(&["man"]).stdout).contains(".TH linerate 1"));

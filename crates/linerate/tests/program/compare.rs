@@ -229,7 +229,9 @@ fn several_sets_zoom_and_widths() {
     }
     let view = json(&folder, &["a.stat", "b.stat", "c.stat"]);
     assert_eq!(view["adjusted"], "Dunnett");
-    for c in view["comparisons"].as_array().unwrap() {
+    let comparisons = view["comparisons"].as_array().unwrap();
+    assert_eq!(comparisons.len(), 2, "{view}");
+    for c in comparisons {
         assert!(c["p_adjusted"].as_f64().unwrap() >= c["p"].as_f64().unwrap());
     }
     let holm = json(&folder, &["a.stat", "b.stat", "c.stat", "--adjust", "holm"]);

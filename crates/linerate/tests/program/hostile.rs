@@ -407,7 +407,9 @@ fn a_catalogue_of_attacks() {
     let _alone = alone();
     let only = std::env::var("LINERATE_CASE").ok();
     let mut cases = cases();
+    assert!(cases.len() >= 95, "{}", cases.len());
     cases.retain(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    assert!(!cases.is_empty(), "there is no {only:?}");
     survives(&mut Server::start(None, MANY), &cases, honest);
 }
 
@@ -422,9 +424,10 @@ fn a_catalogue_of_attacks_in_256_mib() {
     let mut server = Server::start(None, MANY);
     group.hold(server.pid());
     survives(&mut server, &cases(), honest);
-    let most = group.most_memory();
-    println!("FIGURE T25: {} KiB at most, of 262144", most.unwrap_or(0) / 1_024);
-    assert!(most.is_none_or(|most| most <= MOST), "{most:?}");
+    // Not every kernel tells how much it was; what would have been more ended the server.
+    if let Some(most) = group.most_memory() {
+        println!("FIGURE T25: {} KiB at most, of 262144", most / 1_024);
+    }
 }
 
 /// A connection from an address of loopback's.
@@ -433,6 +436,13 @@ fn connected(from: u8, at: SocketAddr) -> std::io::Result<TcpStream> {
     socket.bind(&SocketAddr::from(([127, 0, 1, from], 0)).into())?;
     socket.connect(&at.into())?;
     Ok(socket.into())
+}
+
+/// The most memory that a process ever had, in KiB.
+fn most_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a field");
+    most.trim_end_matches("kB").trim().parse().expect("a number")
 }
 
 /// Five addresses, each with no more than its share of the places to wait.
@@ -460,13 +470,14 @@ fn many_idle_connections_delay_nobody() {
     honest(&mut server, "many idle connections");
     assert!(wait_for(LONG, || server.holds().descriptors <= before.descriptors));
     let closed = begun.elapsed();
-    let (most, grown) = (held.descriptors, held.rss_kib.saturating_sub(before.rss_kib));
+    // However many of them it had taken in when this process came to ask.
+    let (most, grown) = (held.descriptors, most_kib(server.pid()).saturating_sub(before.rss_kib));
     println!(
         "FIGURE T6: {ALL} from 5 addresses within {connected:.1?}, {most} descriptors and {grown} KiB more at \
          once, all closed after {closed:.1?}"
     );
     assert!(!server.log().contains("wait to ask for a test already"), "{}", server.log());
-    assert!(grown <= 64 * 1_024, "before {before:?}, then {held:?}");
+    assert!(grown <= 64 * 1_024, "before {before:?}, {grown} KiB more at most");
     drop(idle);
     honest(&mut server, "the idle ones are gone");
 }
@@ -671,39 +682,51 @@ fn answers_are_never_larger_than_questions() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let (mut sent, mut heard) = (0, 0);
+    // Right words alone are answered, once each; what was changed in their padding has them as well.
+    let is_right = |datagram: &[u8]| {
+        let hello = UdpHello::decode(datagram);
+        hello.is_some_and(|hello| (0..4).any(|stream| hello.0 == granted.claim(stream)))
+    };
+    let (mut sent, mut right, mut answers) = (0, 0, 0);
     let mut buffer = [0; 65_536];
     for i in 0..if long() { 1_000_000 } else { 20_000 } {
         let datagram = random.datagram(&valid);
         sent += socket.send_to(&datagram, at).unwrap_or(0);
+        right += u64::from(is_right(&datagram));
         if i % 100 == 0 {
             std::thread::sleep(Duration::from_micros(500));
         }
         while let Ok(n) = socket.recv(&mut buffer) {
-            assert!(n <= datagram.len().max(64));
-            heard += n;
+            answers += 1;
+            assert!(UdpHelloAck::decode(&buffer[..n]).is_some(), "{:x?}", &buffer[..n]);
+            assert!(answers <= right, "{answers} answers to {right} hellos");
         }
     }
     // Valid ones, again and again: one answer for each at most.
     for _ in 0..100 {
         sent += socket.send_to(&valid, at).unwrap();
+        right += 1;
     }
     socket.set_nonblocking(false).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let begun = Instant::now();
     loop {
         match socket.recv(&mut buffer) {
-            Ok(n) => heard += n,
+            Ok(n) => {
+                answers += 1;
+                assert!(UdpHelloAck::decode(&buffer[..n]).is_some(), "{:x?}", &buffer[..n]);
+            }
             // The flood may have filled the server's buffer, or the server has no core.
-            Err(_) if heard == 0 && begun.elapsed() < LONG => {
+            Err(_) if answers == 0 && begun.elapsed() < LONG => {
                 sent += socket.send_to(&valid, at).unwrap();
+                right += 1;
             }
             Err(_) => break,
         }
     }
-    println!("sent {sent}, heard {heard}, factor {:.6}", heard as f64 / sent as f64);
-    assert!(heard > 0, "not even the honest hello was answered");
-    assert!(heard <= sent);
+    println!("sent {sent} bytes and {right} hellos, heard {answers} answers");
+    assert!(answers > 0, "not even the honest hello was answered");
+    assert!(answers <= right, "{answers} answers to {right} hellos");
     drop(peer);
     honest(&mut server, "the flood");
 }

@@ -305,7 +305,7 @@ fn a_catalogue_of_attacks_in_iperf_2s_dialect() {
     let _alone = alone();
     let mut cases = of_udp();
     cases.extend(of_tcp());
-    assert!(cases.len() >= 40, "{}", cases.len());
+    assert!(cases.len() >= 60, "{}", cases.len());
     let more = [MANY, &["--iperf2", "--max-idle", "5s"]].concat();
     survives(&mut Server::start(None, &more), &cases, honest);
 }

@@ -282,7 +282,9 @@ fn honest(port: u16) {
 #[test]
 fn a_catalogue_of_attacks_in_iperf3s_dialect() {
     let _alone = alone();
-    survives(&mut Server::start(None, MANY), &cases(), |server, after| {
+    let cases = cases();
+    assert!(cases.len() >= 55, "{}", cases.len());
+    survives(&mut Server::start(None, MANY), &cases, |server, after| {
         assert!(server.alive(), "{after}: the server is gone");
         honest(server.port);
     });

@@ -88,11 +88,16 @@ fn loss_the_other_way_and_over_streams_equals_the_counter() {
     let _server = lab.serve();
     lab.nft("r", &dropping("numgen random mod 1000 < 30"));
     let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 3");
-    assert_eq!(number(&record, "totals.receiver.lost_path"), lab.counter("r", "dropped").0);
+    let dropped = lab.counter("r", "dropped").0;
+    // Some 300; of none the figures would agree whatever is counted.
+    assert!(dropped > 100, "{dropped}");
+    assert_eq!(number(&record, "totals.receiver.lost_path"), dropped);
     let reverse = dropping("numgen random mod 1000 < 30").replace("dport", "sport");
     lab.nft("r", &reverse);
     let record = udp(&lab, "10.77.2.2", "-k 10001 -l 1000 -b 10kpps -P 2 -R");
-    assert_eq!(number(&record, "totals.receiver.lost_path"), lab.counter("r", "dropped").0);
+    let dropped = lab.counter("r", "dropped").0;
+    assert!(dropped > 100, "{dropped}");
+    assert_eq!(number(&record, "totals.receiver.lost_path"), dropped);
 }
 
 #[test]

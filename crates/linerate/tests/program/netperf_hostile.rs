@@ -370,7 +370,7 @@ fn a_stranger_at_a_data_port_hears_no_more_than_it_says() {
         }
         own.send_to(b"", data).unwrap();
         assert_eq!(peer.frame().map(|frame| frame.head()), Some(0), "{what}");
-        stranger.heard_no_more(what);
+        stranger.heard_nothing(what);
     }
 }
 

@@ -43,12 +43,17 @@ fn possible(test: &str) -> bool {
 
 #[test]
 fn the_package_reads_what_this_program_says() {
-    if !possible("the_package_reads_what_this_program_says") {
+    let test = "the_package_reads_what_this_program_says";
+    if !possible(test) {
         return;
     }
     let _alone = alone();
     let said = tests(Path::new("python3"), Some(&package().join("src")));
     assert!(said.contains("\nOK"), "{said}");
+    // `unittest` passes with tests that it left out.
+    if said.contains("(skipped=") {
+        skip(test, "its frames: pandas is not installed");
+    }
 }
 
 /// Of what others installed beside it nothing is seen: `-S` leaves out `site-packages`, `-I` the user's and variables.

@@ -167,6 +167,7 @@ fn junk(from: Ipv4Addr, to: SocketAddr) {
 fn who_is_in_no_allowed_network_gets_not_a_byte() {
     let _alone = alone();
     let server = Server::start(None, &["--allow", "127.0.0.8/30,127.0.1.1", "--allow", "::1"]);
+    let mut strangers = Vec::new();
     for (from, allowed) in [
         (Ipv4Addr::new(127, 0, 0, 9), true),
         (Ipv4Addr::new(127, 0, 1, 1), true),
@@ -189,6 +190,8 @@ fn who_is_in_no_allowed_network_gets_not_a_byte() {
             let udp = std::net::UdpSocket::bind((from.as_str(), 0)).unwrap();
             udp.connect(("127.0.0.1", server.port)).unwrap();
             udp.send(&[0x36, 0x37, 0x38, 0x39]).unwrap();
+            udp.set_nonblocking(true).unwrap();
+            strangers.push(udp);
         }
     }
     let log = server.says("127.0.0.12:", 1);
@@ -196,6 +199,11 @@ fn who_is_in_no_allowed_network_gets_not_a_byte() {
     let ran =
         linerate(None, &["udp", "::1", "-p", &server.port.to_string(), "-b", "1M", "-t", "100ms"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
+    // By now the server has read theirs, which came before.
+    for udp in strangers {
+        let heard = udp.recv(&mut [0; 64]);
+        assert!(heard.is_err(), "{heard:?} bytes for who is not allowed");
+    }
 }
 
 #[test]

@@ -232,6 +232,7 @@ fn clients_of_others_that_are_killed_leave_nothing() {
         50 * others.len(),
         others.len()
     );
+    assert!(now.rss_kib <= rest.rss_kib + SLACK_KIB, "at first {rest:?}, now {now:?}");
     let port = server.port.to_string();
     linerate(None, &["udp", "127.0.0.1", "-p", &port, "-k", "20", "-b", "2M", "--json"]).complete();
 }
