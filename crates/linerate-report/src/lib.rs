@@ -23,6 +23,7 @@ pub mod ministat;
 pub mod netperf;
 pub mod number;
 pub mod nuttcp;
+mod packed;
 pub mod page;
 pub mod profile;
 pub mod report;

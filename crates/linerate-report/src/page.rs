@@ -6,19 +6,20 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::draw::{self, escape};
+use crate::packed::packed;
 
 /// Who made a page; a program may look for it before it writes over a file.
 pub const GENERATOR: &str = "linerate";
 
-/// uPlot 1.6.32 (MIT): `assets/README.md` has where it is from, and its hashes.
-const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 /// The style of what [`uplot`] draws.
 pub const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 
-/// The script that draws charts, with its licence.
+/// The script that draws charts, uPlot 1.6.32, with its licence (MIT): `assets/README.md` has where it is from, and its
+/// hashes.
 pub fn uplot() -> String {
-    format!("/* uPlot 1.6.32\n{}*/\n{UPLOT}", UPLOT_LICENCE.replace("*/", "* /"))
+    let licence = UPLOT_LICENCE.replace("*/", "* /");
+    format!("/* uPlot 1.6.32\n{licence}*/\n{}", packed!("uPlot.iife.min.js"))
 }
 
 /// Type and tables, the same on all pages.

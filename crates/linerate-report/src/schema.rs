@@ -5,12 +5,12 @@
 
 use serde_json::{Map, Value};
 
-/// All schemas by name, with the definitions that several of them have under `$defs`, where theirs are null.
-const KEPT: &str = include_str!("../assets/schemas.json");
+use crate::packed::packed;
 
 /// The schema of that name, such as `run-line`, if there is one.
 pub fn of(name: &str) -> Option<Value> {
-    let mut kept: Map<String, Value> = serde_json::from_str(KEPT).ok()?;
+    // All by name, with the definitions that several of them have under `$defs`, where theirs are null.
+    let mut kept: Map<String, Value> = serde_json::from_str(&packed!("schemas.json")).ok()?;
     let mut shared = kept.remove("$defs")?;
     let mut schema = kept.remove(name)?;
     if let Some(Value::Object(definitions)) = schema.get_mut("$defs") {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::roxmltree::{Document, Node};
@@ -10,14 +11,13 @@ use resvg::usvg::{Error, Options, Tree};
 
 use super::{Look, svg};
 use crate::draw::WIDTH;
+use crate::packed::packed;
 use crate::report::figure::PIXELS;
 use crate::report::view::View;
 
 /// Roboto 2.138 (Apache 2.0), regular and bold: Latin, Greek, Cyrillic and signs; see `assets/README.md`.
-const FONTS: [&str; 2] = [
-    include_str!("../../../assets/roboto/Roboto-Regular.txt"),
-    include_str!("../../../assets/roboto/Roboto-Bold.txt"),
-];
+static FONTS: LazyLock<[String; 2]> =
+    LazyLock::new(|| [packed!("Roboto-Regular.txt"), packed!("Roboto-Bold.txt")]);
 
 /// Units of the fonts for each em.
 const EM: f64 = 2048.0;
@@ -70,7 +70,7 @@ fn drawn(svg: &str, scale: f64, width: u32, height: u32) -> Result<Pixmap, Strin
 
 /// The drawing with outlines in place of its texts: resvg is built without what reads fonts.
 fn outlined(svg: &str) -> Result<String, Error> {
-    let fonts = FONTS.map(letters);
+    let fonts = FONTS.each_ref().map(|font| letters(font));
     let document = Document::parse(svg)?;
     let mut out = String::new();
     let mut end = 0;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn both_fonts_have_the_same_letters_and_all_but_spaces_can_be_seen() {
-        let [regular, bold] = FONTS.map(letters);
+        let [regular, bold] = FONTS.each_ref().map(|font| letters(font));
         assert_eq!((regular.len(), bold.len()), (507, 507));
         assert!(regular.keys().all(|letter| bold.contains_key(letter)));
         for (letter, (width, steps)) in regular.iter().chain(&bold) {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(lacking, path("\u{fffd}\u{fffd}e\u{fffd}\u{fffd}"));
         assert_eq!(path("a → b"), path("a › b"));
         assert_eq!(path("a ↔ b"), path("a ‹› b"));
-        let [regular, _] = FONTS.map(letters);
+        let [regular, _] = FONTS.each_ref().map(|font| letters(font));
         let wanted = format!("d=\"M0 0{}M1016 0{}\"/></svg>", regular[&'x'].1, regular[&'<'].1);
         assert!(path("x&lt;").ends_with(&wanted));
         assert!(path("").ends_with("d=\"\"/></svg>"));
