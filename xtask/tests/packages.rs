@@ -100,8 +100,9 @@ fn what_is_missing_for_packages_is_said_before_a_program_is_built() {
     let scratch = Scratch::new("packages-missing");
     let (text, there) = (scratch.path("rustc.sh"), scratch.path("there"));
     std::fs::create_dir(&there).expect("a folder");
-    // As where a standard library for the target is there, and its C compiler, and nothing else.
-    std::fs::write(&text, "#!/bin/sh\necho /\n").expect("a script");
+    // As where the source of the standard library is there, and a C compiler, and nothing else.
+    std::fs::create_dir_all(there.join("lib/rustlib/src/rust/library")).expect("a folder");
+    std::fs::write(&text, format!("#!/bin/sh\necho {}\n", there.display())).expect("a script");
     for name in ["rustc", "musl-gcc"] {
         runnable(&text, &there.join(name));
     }

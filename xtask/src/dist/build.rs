@@ -29,16 +29,24 @@ pub const WHOLE: How = How { profile: "dist", options: &[] };
 pub const AGENTS: How = How { profile: "dist", options: &["--features", "nats"] };
 pub const SERVER: How = How { profile: "router", options: &["--no-default-features"] };
 
-/// That a C compiler and a standard library for the target are there.
+/// That a C compiler is there, the source of the standard library, and for a static program musl.
 pub fn possible(target: &Target) -> Result<(), Faults> {
     have(&[target.cc], target.debian)?;
-    let library =
-        said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
+    let library = said(Command::new("rustc").args(["--print", "sysroot"]))? + LIBRARY;
     if !Path::new(&library).exists() {
-        return Err(vec![format!("no standard library: rustup target add {}", target.triple)]);
+        let why = "no source of the standard library: rustup component add rust-src";
+        return Err(vec![why.to_owned()]);
+    }
+    let objects =
+        said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
+    if target.image.is_some() && !Path::new(&objects).exists() {
+        return Err(vec![format!("no C library to link: rustup target add {}", target.triple)]);
     }
     Ok(())
 }
+
+/// The source of the standard library, below what rustc calls its sysroot.
+const LIBRARY: &str = "/lib/rustlib/src/rust/library";
 
 /// Builds the program. In the result is no folder of this machine.
 pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Faults> {
@@ -46,8 +54,10 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     let tree = tree()?;
     let cargo_home = std::env::var("CARGO_HOME")
         .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()));
+    let sysroot = said(Command::new("rustc").args(["--print", "sysroot"]))?;
     // The last that fits holds: `folder` lies in the tree.
     let mut flags = vec![
+        format!("--remap-path-prefix={sysroot}=rust"),
         format!("--remap-path-prefix={cargo_home}=cargo"),
         format!("--remap-path-prefix={}=linerate", tree.display()),
         format!("--remap-path-prefix={}=target", folder.display()),
@@ -59,9 +69,18 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     let mut build = Command::new(auditable);
     build.args(["auditable", "build", "--locked", "--profile", how.profile, "-p", "linerate"]);
     build.args(["--target", target.triple]).args(how.options).current_dir(&tree);
+    // With a standard library of few bytes, which has one way to sort where the one that rustup has has four, and no reader of
+    // symbols for the traces of a program without any. Cargo takes that for unstable, so that it asks for the variable.
+    build.args([
+        "-Zbuild-std=std,panic_unwind",
+        "-Zbuild-std-features=panic-unwind,optimize_for_size,backtrace-trace-only",
+    ]);
+    build.env("RUSTC_BOOTSTRAP", "1");
     // Of a C program that is a part of it: sqlite.
     let (lower, upper) = (target.triple.replace('-', "_"), target.triple.to_uppercase());
     build.env(format!("CC_{lower}"), target.cc);
+    // No panic goes through it.
+    build.env(format!("CFLAGS_{lower}"), "-fno-asynchronous-unwind-tables -fno-unwind-tables");
     if target.emulator.is_some() {
         build.env(format!("CARGO_TARGET_{}_LINKER", upper.replace('-', "_")), target.cc);
     }
@@ -86,8 +105,12 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     }
     // Of a C compiler and of a build script nothing is known here.
     let bytes = read(&program)?;
-    let here =
-        [tree.join("crates"), Path::new(&cargo_home).join("registry"), folder.join(target.triple)];
+    let here = [
+        tree.join("crates"),
+        Path::new(&cargo_home).join("registry"),
+        folder.join(target.triple),
+        Path::new(&sysroot).to_owned(),
+    ];
     match here.iter().find(|here| names(&bytes, here)) {
         None => Ok(program),
         Some(here) => {
