@@ -116,7 +116,9 @@ impl TestView {
 
     /// A key asks for another rate: the new one in bit/s, or nothing, and in words why not.
     pub fn turn(&mut self, turn: Turn) -> Option<u64> {
-        let sent = self.rows.last().and_then(|row| flows::flows(&row.figures).first()?.sent_bps());
+        // Not of an interval in which other programs kept the sender from its core.
+        let sent = |row: &Interval| flows::flows(&row.figures).first()?.sent_bps();
+        let sent = self.rows.iter().rev().filter_map(sent).find(|bps| *bps > 0.0);
         match self.rate.turn(turn, sent) {
             Ok(bps) => {
                 self.changed_s = self.measured_s;

@@ -209,6 +209,21 @@ fn another_rate_is_said_and_judged_by_itself() {
 }
 
 #[test]
+fn what_goes_as_fast_as_it_can_is_slowed_down_also_after_an_interval_of_nothing() {
+    let mut record = records::udp_receiver_drops();
+    record.asked.rate_bps = None;
+    record.agreed.iter_mut().for_each(|plan| plan.rate_bps = None);
+    let mut view = running(&record);
+    let mut idle = record.intervals[9].clone();
+    (idle.start_s, idle.end_s) = (idle.end_s, idle.end_s + 1.0);
+    idle.figures.sender.as_mut().unwrap().bits_per_second = 0.0;
+    view.interval(&idle);
+    assert!(view.turn(Turn::Down).is_some(), "{}", shown(&view, 100, 24));
+    let screen = shown(&view, 100, 24);
+    assert!(screen.contains("planned max"), "{screen}");
+}
+
+#[test]
 fn keys_do_what_they_say() {
     let mut view = running(&records::rr());
     assert!(!shown(&view, 80, 24).contains("+ - rate"));

@@ -63,7 +63,7 @@ impl Rate {
         self.fixed
     }
 
-    /// Another one, or why there is none. `sent` is what left in the last interval, bit/s.
+    /// Another one, or why there is none. `sent` is what left in the last interval in which anything did, bit/s.
     pub(super) fn turn(&mut self, turn: Turn, sent: Option<f64>) -> Result<u64, String> {
         if let Some(fixed) = self.fixed {
             return Err(fixed.to_owned());
@@ -72,7 +72,7 @@ impl Rate {
             if turn == Turn::Up {
                 return Err("it goes as fast as it can".to_owned());
             }
-            let sent = sent.filter(|sent| *sent > 0.0).ok_or("nothing was sent yet")?;
+            let sent = sent.ok_or("nothing was sent yet")?;
             return Ok(self.choose(sent * STEP));
         };
         match (turn, self.planned) {
