@@ -31,26 +31,25 @@ impl Reader {
         Ok(found.map(|first| first.map(i64::unsigned_abs)))
     }
 
-    /// The number of the first row after so many of `table` (0: events, 1: runs).
-    fn first_after(&self, read: u64, table: usize, of: impl Fn(&Deleted) -> u64) -> i64 {
-        let firsts = self.firsts().unwrap_or_default();
-        match firsts.get(table).copied().flatten() {
-            Some(first) if first <= read.saturating_add(1) => next(read),
-            // Only then what was deleted matters, of which much may be known.
-            _ => next(read).max(self.first(of)),
-        }
+    /// The number of the first row after so many of a table whose first row is `first`.
+    fn first_after(&self, read: u64, first: Option<u64>, of: impl Fn(&Deleted) -> u64) -> i64 {
+        let whole = first.is_some_and(|first| first <= read.saturating_add(1));
+        // Only where rows may be gone, what was deleted matters, of which much may be known.
+        if whole { next(read) } else { next(read).max(self.first(of)) }
     }
 
     /// The events after so many, with their times, in their order.
     pub fn events_after(&self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        let first = self.first_after(read, 0, |deleted| deleted.events);
+        let [first, _] = self.firsts()?;
+        let first = self.first_after(read, first, |deleted| deleted.events);
         self.whole(self.rows("event", EVENT_COLUMNS, Some(first), read_event))
     }
 
     /// The runs after so many, in the order of their ends: each checked with its record and without it, and whether
     /// it has one.
     pub fn runs_after(&self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
-        let first = self.first_after(read, 1, |deleted| deleted.runs);
+        let [_, first] = self.firsts()?;
+        let first = self.first_after(read, first, |deleted| deleted.runs);
         self.whole(self.rows("run", RUN_COLUMNS, Some(first), |id, row| {
             let mut run = read_run(id, row)?;
             let recorded = run.record.take().is_some();

@@ -2,6 +2,7 @@
 
 use linerate_model::doctor::Severity::{Note, Warning};
 use linerate_model::doctor::{Amount, InterruptDetails};
+use linerate_model::record::TestEnd;
 use linerate_model::setting::{SettingValue, core_list};
 
 use crate::Check;
@@ -288,7 +289,7 @@ fn numa(case: &Case<'_>) -> Result<Option<Draft>, String> {
     let name = case.host.interface();
     let what = format!("{name} is at NUMA node {node}, whose cores are {list}");
     // `--cpu HERE/THERE`.
-    let far = if case.end == linerate_model::record::TestEnd::Server { "/" } else { "" };
+    let far = if case.end == TestEnd::Server { "/" } else { "" };
     Ok(Some(if reachable {
         found(
             Note,

@@ -64,18 +64,16 @@ impl View {
         rows.iter().map(pair).collect::<Result<_, String>>().map_err(|what| self.damaged(&what))
     }
 
-    /// So many rows of `table` (0: events, 1: runs), or as many as were deleted where those are more.
+    /// So many rows of a table whose first row is `first`, or as many as were deleted where those are more.
     fn after(
         &mut self,
         read: u64,
-        table: usize,
+        first: Option<u64>,
         of: impl Fn(&Deleted) -> u64,
     ) -> Result<u64, StoreError> {
-        match self.firsts()?.get(table).copied().flatten() {
-            Some(first) if first <= read.saturating_add(1) => Ok(read),
-            // Only then what was deleted matters, of which much may be known.
-            _ => Ok(read.max(of(&self.deleted()?))),
-        }
+        let whole = first.is_some_and(|first| first <= read.saturating_add(1));
+        // Only where rows may be gone, what was deleted matters, of which much may be known.
+        if whole { Ok(read) } else { Ok(read.max(of(&self.deleted()?))) }
     }
 
     fn fault(&self, error: &Error) -> StoreError {
@@ -147,7 +145,8 @@ impl StoreReader for View {
     }
 
     fn events_after(&mut self, read: u64) -> Result<Vec<(String, Event)>, StoreError> {
-        let read = self.after(read, 0, |deleted| deleted.events)?;
+        let [first, _] = self.firsts()?;
+        let read = self.after(read, first, |deleted| deleted.events)?;
         let query = "SELECT id, at, body::text FROM linerate.event WHERE id > $1 ORDER BY id";
         let rows = self.rows(query, &[&signed(read)])?;
         self.numbered(&rows, read, |row| {
@@ -158,7 +157,8 @@ impl StoreReader for View {
     }
 
     fn runs_after(&mut self, read: u64) -> Result<Vec<(StoredRun, bool)>, StoreError> {
-        let read = self.after(read, 1, |deleted| deleted.runs)?;
+        let [_, first] = self.firsts()?;
+        let read = self.after(read, first, |deleted| deleted.runs)?;
         let query = "SELECT id, state, body::text, record IS NOT NULL FROM linerate.run WHERE id > $1 ORDER BY id";
         let rows = self.rows(query, &[&signed(read)])?;
         self.numbered(&rows, read, |row| {

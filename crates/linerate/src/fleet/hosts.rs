@@ -16,7 +16,7 @@ use super::args::HostsArgs;
 use super::broker::{credentials, millis, moment, runtime};
 use crate::output::{self, Look};
 
-/// Whoever scrapes gives up after 10 s.
+/// Prometheus gives up after 10 s (`scrape_timeout`).
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the verb.
