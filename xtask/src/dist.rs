@@ -127,7 +127,7 @@ pub fn run(words: &[&str]) -> Result<String, Faults> {
         let known: Vec<_> = TARGETS.iter().map(|target| target.triple).collect();
         return Err(vec![format!("of which target? {}, or all", known.join(", "))]);
     }
-    // Builds take a quarter of an hour each: what is missing is said before the first.
+    // Builds take ten minutes of a core each: what is missing is said before the first.
     for target in &targets {
         build::possible(target)?;
         if !alone {

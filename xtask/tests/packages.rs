@@ -94,7 +94,7 @@ fn pack(program: &Path, out: &Path, version: &[&str]) {
     ran(pack.args(["pack", TRIPLE]).args([program, out]).args(version));
 }
 
-/// A program takes a quarter of an hour to build.
+/// A program takes ten minutes of a core to build.
 #[test]
 fn what_is_missing_for_packages_is_said_before_a_program_is_built() {
     let scratch = Scratch::new("packages-missing");

@@ -32,10 +32,10 @@ pub const SERVER: How = How { profile: "router", options: &["--no-default-featur
 /// That a C compiler is there, the source of the standard library, and for a static program musl.
 pub fn possible(target: &Target) -> Result<(), Faults> {
     have(&[target.cc], target.debian)?;
-    let library = said(Command::new("rustc").args(["--print", "sysroot"]))? + LIBRARY;
-    if !Path::new(&library).exists() {
-        let why = "no source of the standard library: rustup component add rust-src";
-        return Err(vec![why.to_owned()]);
+    if !Path::new(&sysroot()?).join("lib/rustlib/src/rust/library").exists() {
+        return Err(vec![
+            "no source of the standard library: rustup component add rust-src".into(),
+        ]);
     }
     let objects =
         said(Command::new("rustc").args(["--print", "target-libdir", "--target", target.triple]))?;
@@ -45,8 +45,10 @@ pub fn possible(target: &Target) -> Result<(), Faults> {
     Ok(())
 }
 
-/// The source of the standard library, below what rustc calls its sysroot.
-const LIBRARY: &str = "/lib/rustlib/src/rust/library";
+/// Where the compiler and its libraries are.
+fn sysroot() -> Result<String, Faults> {
+    said(Command::new("rustc").args(["--print", "sysroot"]))
+}
 
 /// Builds the program. In the result is no folder of this machine.
 pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Faults> {
@@ -54,7 +56,7 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     let tree = tree()?;
     let cargo_home = std::env::var("CARGO_HOME")
         .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()));
-    let sysroot = said(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let sysroot = sysroot()?;
     // The last that fits holds: `folder` lies in the tree.
     let mut flags = vec![
         format!("--remap-path-prefix={sysroot}=rust"),
@@ -69,8 +71,8 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     let mut build = Command::new(auditable);
     build.args(["auditable", "build", "--locked", "--profile", how.profile, "-p", "linerate"]);
     build.args(["--target", target.triple]).args(how.options).current_dir(&tree);
-    // With a standard library of few bytes, which has one way to sort where the one that rustup has has four, and no reader of
-    // symbols for the traces of a program without any. Cargo takes that for unstable, so that it asks for the variable.
+    // The standard library is built for size too: rustup's has several ways to sort, each once for every type, and reads symbols
+    // for the backtraces of a program that has none. Cargo calls this unstable, and asks for the variable.
     build.args([
         "-Zbuild-std=std,panic_unwind",
         "-Zbuild-std-features=panic-unwind,optimize_for_size,backtrace-trace-only",
@@ -86,7 +88,7 @@ pub fn program(target: &Target, folder: &Path, how: &How) -> Result<PathBuf, Fau
     }
     build.env("CARGO_TARGET_DIR", folder).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     build.env("SOURCE_DATE_EPOCH", epoch()?);
-    println!("builds {}, which takes a quarter of an hour of a core", target.triple);
+    println!("builds {}, which takes ten minutes of a core", target.triple);
     let built = build.status().map_err(|e| vec![format!("{build:?}: {e}")])?;
     if !built.success() {
         return Err(vec![format!("{build:?}: {built}")]);
