@@ -47,7 +47,7 @@ use Shown::{Permille, Ratio, Whole};
 const ROWS: &[Row] = &[
     // A feature may raise this by what it takes, and nothing else may; docs/decisions/0010-size.md says why it is not
     // what was wanted.
-    row("production lines", 52_000, 130_244, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
+    row("production lines", 52_000, 130_282, Less, Whole, |t| sum(t.files().map(|f| f.lines))),
     // Long are what asks a dialect's questions in one go, data loops, and pages of the report.
     row("function p95", 45, 40, Less, Whole, |t| p95(t.functions().map(|f| f.lines))),
     row("functions over 70 lines", 10, 5, Less, Permille, |t| {

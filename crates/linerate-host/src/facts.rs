@@ -6,7 +6,7 @@ use linerate_model::host::{HostFacts, NicFacts, Offload};
 use linerate_model::setting::is_interface_name;
 use nix::net::if_::if_indextoname;
 
-use crate::irq::{NicIrqs, main_cores};
+use crate::irq::NicIrqs;
 use crate::netlink::{Netlink, ethtool, route};
 use crate::roots::Roots;
 use crate::text::{cpuinfo, cpulist, os_release};
@@ -112,8 +112,7 @@ fn nic_facts_at(roots: &Roots, name: &str, offloads: Vec<Offload>) -> NicFacts {
     facts.driver = driver(roots, name);
     facts.speed_mbps = speed_mbps(roots, name);
     facts.mtu = roots.number(&format!("sys/class/net/{name}/mtu"));
-    let counts = roots.read("proc/interrupts").map(|text| NicIrqs::of(roots, name).counts(&text));
-    facts.irq_cores = main_cores(&counts.unwrap_or_default().since_boot());
+    facts.irq_cores = NicIrqs::of(roots, name).cores_now(roots);
     facts
 }
 

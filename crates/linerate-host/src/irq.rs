@@ -1,9 +1,11 @@
 //! Which lines of /proc/interrupts are an interface's, and which cores they go to.
 
+use linerate_model::doctor::InterruptDetails;
 use linerate_model::setting::is_interface_name;
 
 use crate::roots::Roots;
-use crate::text::interrupts;
+use crate::settings::files;
+use crate::text::{cpulist, interrupts};
 
 /// How an interface's interrupts are distinguished from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,6 +65,29 @@ impl NicIrqs {
                 || self.names.iter().any(|name| contains_name(handlers, name))
         })
     }
+
+    /// Cores that take them now, ascending. What was counted elsewhere before an interrupt was moved says nothing of it.
+    pub(crate) fn cores_now(&self, roots: &Roots) -> Vec<u32> {
+        let Some(text) = roots.read("proc/interrupts") else { return Vec::new() };
+        let now = |irq| match placed(roots, irq) {
+            Ok(Some(InterruptDetails { effective: Some(cores), .. })) => cores,
+            Ok(Some(InterruptDetails { cores, .. })) if cores.len() == 1 => cores,
+            _ => Vec::new(),
+        };
+        main_cores(&self.counts(&text).since_boot(now))
+    }
+}
+
+/// Where an interrupt goes. Nothing of one that no driver has asked for: it has a number and no files.
+pub(crate) fn placed(roots: &Roots, irq: u32) -> Result<Option<InterruptDetails>, String> {
+    let list = |name: &str| files::words(roots, &format!("proc/irq/{irq}/{name}_affinity_list"));
+    let Some(cores) = list("smp")?.map(|list| cpulist::parse(&list)) else { return Ok(None) };
+    let effective = list("effective").ok().flatten().map(|list| cpulist::parse(&list));
+    // One that was sent to other cores goes there once it comes next, and until then the kernel names the old one
+    // (kernel/irq/migration.c). Empty as long as nobody has asked for it.
+    let is_there = |now: &Vec<u32>| !now.is_empty() && now.iter().all(|core| cores.contains(core));
+    let effective = effective.filter(is_there);
+    Ok(Some(InterruptDetails { irq, cores, effective }))
 }
 
 /// The directory, without the leading `/`, of the device that an interface's interrupts and memory
@@ -113,6 +138,41 @@ fn contains_name(text: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupt_is_where_it_was_sent_and_not_where_it_was() {
+        let root = std::env::temp_dir().join(format!("linerate-moved-{}", std::process::id()));
+        let write = |below: &str, text: &str| {
+            let path = root.join(below);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let to = |irq: u32, cores: &str, effective: &str| {
+            write(&format!("proc/irq/{irq}/smp_affinity_list"), &format!("{cores}\n"));
+            write(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{effective}\n"));
+        };
+        write("proc/interrupts", "CPU0 CPU1 CPU2\n 40: 5 0 900 x\n 41: 0 0 800 x\n 42: 0 0 0 x\n");
+        for irq in 40..=43 {
+            write(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix\n");
+        }
+        let roots = Roots::at(&root);
+        let own = NicIrqs::of(&roots, "eth0");
+        // A kernel that tells nothing leaves what was counted.
+        assert_eq!(own.cores_now(&roots), [2]);
+        to(40, "0-2", "1");
+        to(41, "0-2", "2");
+        assert_eq!(own.cores_now(&roots), [1, 2]);
+        // Sent to core 0, and not yet come there.
+        to(40, "0", "1");
+        to(41, "0", "2");
+        to(42, "0-2", "");
+        assert_eq!(own.cores_now(&roots), [0]);
+        let placed = |irq| placed(&roots, irq).unwrap();
+        assert_eq!(placed(40).unwrap().effective, None);
+        assert_eq!(placed(42).unwrap().cores, [0, 1, 2]);
+        assert_eq!(placed(43), None, "nobody asked for it");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn a_name_is_a_whole_word() {

@@ -32,11 +32,44 @@ pub struct Hardware {
     pub memory_mib: u32,
     /// Size in MiB of a disk that outlives reboots and power cuts, on `/data`; 0 for none.
     pub disk_mib: u32,
+    /// NUMA nodes, which share cores and memory evenly. Its interface is on the last one's bus.
+    pub nodes: u32,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { cores: 1, memory_mib: 320, disk_mib: 0 }
+        Self { cores: 1, memory_mib: 320, disk_mib: 0, nodes: 1 }
+    }
+}
+
+impl Hardware {
+    /// qemu's options for its processors, and for nodes with buses where there are several of them.
+    fn processors(&self) -> Vec<String> {
+        let Self { cores, memory_mib, nodes, .. } = *self;
+        if nodes < 2 {
+            return vec!["-smp".to_owned(), cores.to_string()];
+        }
+        let (own, memory) = (cores / nodes, memory_mib / nodes);
+        assert_eq!((own * nodes, memory * nodes), (cores, memory_mib), "even shares");
+        assert!(own > 0, "a node has a core");
+        let mut all = Vec::new();
+        let mut add = |option: &str, value: String| all.extend([option.to_owned(), value]);
+        // A socket each: the kernel doubts nodes that part the cores of one.
+        add("-smp", format!("{cores},sockets={nodes},cores={own}"));
+        for node in 0..nodes {
+            let (first, last) = (node * own, node * own + own - 1);
+            add("-object", format!("memory-backend-ram,id=m{node},size={memory}M"));
+            add("-numa", format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}"));
+        }
+        // The firmware names the node of the root of a device's buses; those of the first root have none.
+        add("-device", format!("pxb-pcie,id=far,bus_nr=128,numa_node={}", nodes - 1));
+        add("-device", "pcie-root-port,id=plug,bus=far,chassis=1".to_owned());
+        all
+    }
+
+    /// Where its interface is plugged in.
+    fn network_bus(&self) -> &'static str {
+        if self.nodes < 2 { "pcie.0" } else { "plug" }
     }
 }
 
@@ -117,8 +150,8 @@ impl Machine {
         command.args(["--pdeathsig", "KILL", "ip", "netns", "exec", &self.space]);
         command.args(["qemu-system-x86_64", "-accel", "tcg", "-cpu", CPU, "-machine", "q35"]);
         command.args(["-nodefaults", "-no-user-config", "-display", "none"]);
-        command.args(["-name", self.name, "-smp", &self.hardware.cores.to_string()]);
-        command.args(["-m", &self.hardware.memory_mib.to_string()]);
+        command.args(["-name", self.name, "-m", &self.hardware.memory_mib.to_string()]);
+        command.args(self.hardware.processors());
         command.arg("-kernel").arg(&self.image.kernel).arg("-initrd").arg(&self.image.initrd);
         // psi=1: Debian leaves pressure figures off; linerate reads them. no_timer_check: on a busy
         // host the kernel finds its timer too slow and gives up.
@@ -137,13 +170,15 @@ impl Machine {
             "chardev:console",
         ]);
         let number = self.number;
+        let bus = self.hardware.network_bus();
         command.args([
             "-netdev",
             &format!("tap,id=net0,ifname=tap{number},script=no,downscript=no"),
             "-device",
-            &format!("virtio-net-pci,netdev=net0,mac=52:54:00:77:00:{number:02x}"),
+            &format!("virtio-net-pci,netdev=net0,bus={bus},mac=52:54:00:77:00:{number:02x}"),
         ]);
-        command.args(["-device", "virtio-serial-pci"]);
+        // Without a word qemu takes the bus that came last.
+        command.args(["-device", "virtio-serial-pci,bus=pcie.0"]);
         for port in 0..PORTS {
             let socket = self.file(&port.to_string());
             let _ = std::fs::remove_file(&socket);

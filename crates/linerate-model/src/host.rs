@@ -47,8 +47,8 @@ pub struct NicFacts {
     /// Offloads by the kernel's feature names, in the order of its feature bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<Offload>,
-    /// Cores that take the interface's interrupts: since boot at least a twentieth of the count of
-    /// the core that took most, in /proc/interrupts.
+    /// Cores that the interface's interrupts go to now, or went to since boot where the kernel does not
+    /// say: at least a twentieth of the count of the core with most, in /proc/interrupts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub irq_cores: Vec<u32>,
 }

@@ -350,8 +350,8 @@ class NicFacts(TypedDict, total=False):
 
     # Kernel driver; absent for interfaces without a device (lo, veth).
     driver: str | None
-    # Cores that take the interface's interrupts: since boot at least a twentieth of the count of
-    # the core that took most, in /proc/interrupts.
+    # Cores that the interface's interrupts go to now, or went to since boot where the kernel does not
+    # say: at least a twentieth of the count of the core with most, in /proc/interrupts.
     irq_cores: list[int]
     # MTU in bytes.
     mtu: int | None

@@ -4,14 +4,12 @@ use linerate_model::doctor::{DeviceDetails, Fact, Feature, InterruptDetails};
 use linerate_model::setting::Cores;
 use nix::errno::Errno;
 
-use super::text;
-use crate::irq::NicIrqs;
+use crate::irq::{self, NicIrqs};
 use crate::netlink::ethtool::{self, Ethtool};
 use crate::netlink::parameters::{self, Group};
 use crate::netlink::{Netlink, Refusal, devlink, disciplines, link};
 use crate::roots::Roots;
 use crate::settings::files;
-use crate::text::cpulist;
 
 /// All that can be known of an interface.
 pub(super) fn details(roots: &Roots, nic: Option<&str>) -> DeviceDetails {
@@ -139,14 +137,12 @@ fn firmware(roots: &Roots, nic: &str) -> Result<String, String> {
 }
 
 fn interrupts(roots: &Roots, numbers: &[u32]) -> Result<Vec<InterruptDetails>, String> {
-    let interrupt = |irq: &u32| {
-        let list = text(roots, &format!("proc/irq/{irq}/smp_affinity_list"))?;
-        let effective = roots.line(&format!("proc/irq/{irq}/effective_affinity_list"));
-        // Empty as long as nobody has asked for the interrupt.
-        let effective = effective.map(|list| cpulist::parse(&list)).filter(|list| !list.is_empty());
-        Ok(InterruptDetails { irq: *irq, cores: cpulist::parse(&list), effective })
-    };
-    numbers.iter().map(interrupt).collect()
+    let placed = numbers.iter().filter_map(|irq| irq::placed(roots, *irq).transpose());
+    let placed: Vec<InterruptDetails> = placed.collect::<Result<_, String>>()?;
+    if placed.is_empty() && !numbers.is_empty() {
+        return Err("/proc/irq has none of its device's interrupts".to_owned());
+    }
+    Ok(placed)
 }
 
 /// The NUMA node of an interface's device, where it has one.
@@ -167,4 +163,23 @@ fn queues(roots: &Roots, nic: &str, receive: bool) -> Result<Vec<Vec<u32>>, Stri
         all.push(cores.ok_or_else(|| format!("/{path} is no mask of cores: {mask:?}"))?.list);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_that_no_driver_asked_for_leave_the_others_known() {
+        let root = std::env::temp_dir().join(format!("linerate-asked-{}", std::process::id()));
+        let roots = Roots::at(&root);
+        assert_eq!(interrupts(&roots, &[]), Ok(vec![]));
+        assert!(interrupts(&roots, &[40]).unwrap_err().starts_with("/proc/irq has none"));
+        std::fs::create_dir_all(root.join("proc/irq/41")).unwrap();
+        std::fs::write(root.join("proc/irq/41/smp_affinity_list"), "0-1\n").unwrap();
+        let found = interrupts(&roots, &[40, 41]).unwrap();
+        let only = InterruptDetails { irq: 41, cores: vec![0, 1], effective: None };
+        assert_eq!(found, [only]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

@@ -27,9 +27,19 @@ impl Counts {
         self.cores.iter().enumerate().filter_map(core).collect()
     }
 
-    /// What each core took since boot, as far as no count began again at 2³².
-    pub(crate) fn since_boot(&self) -> Vec<(u32, u64)> {
-        self.since(&Self { cores: self.cores.clone(), lines: Vec::new() })
+    /// What each core would have taken since boot had each line always gone where `now` says that it goes. A line of
+    /// which it says nothing counts where it was taken, as far as no count began again at 2³².
+    pub(crate) fn since_boot(&self, now: impl Fn(u32) -> Vec<u32>) -> Vec<(u32, u64)> {
+        let mut taken: Vec<(u32, u64)> = self.cores.iter().map(|core| (*core, 0)).collect();
+        for (irq, counts) in &self.lines {
+            let (now, all) = (now(*irq), counts.iter().copied().map(u64::from).sum::<u64>());
+            for ((core, sum), count) in taken.iter_mut().zip(counts) {
+                let own = if now.contains(core) { all } else { 0 };
+                let own = if now.is_empty() { u64::from(*count) } else { own };
+                *sum = sum.saturating_add(own);
+            }
+        }
+        taken
     }
 
     fn line(&self, irq: u32) -> Option<&[u32]> {
@@ -87,14 +97,23 @@ ERR:          0
     #[test]
     fn known_answer() {
         assert_eq!(
-            parse(TEXT, |irq, _| (37..=39).contains(&irq)).since_boot(),
+            parse(TEXT, |irq, _| (37..=39).contains(&irq)).since_boot(|_| Vec::new()),
             [(0, 1921), (1, 2148), (4, 7)]
         );
         assert_eq!(
-            parse(TEXT, |_, text| text.contains("virtio2-input")).since_boot(),
+            parse(TEXT, |_, text| text.contains("virtio2-input")).since_boot(|_| Vec::new()),
             [(0, 0), (1, 2145), (4, 0)]
         );
-        assert_eq!(parse("", |_, _| true).since_boot(), []);
+        assert_eq!(parse("", |_, _| true).since_boot(|_| Vec::new()), []);
+    }
+
+    #[test]
+    fn a_line_that_was_moved_counts_where_it_goes_now() {
+        let moved = |irq| if irq == 38 { vec![0, 4] } else { Vec::new() };
+        let counts = parse(TEXT, |irq, _| (37..=39).contains(&irq));
+        assert_eq!(counts.since_boot(moved), [(0, 1921 + 2145), (1, 3), (4, 7 + 2145)]);
+        // A core that is not on line takes nothing.
+        assert_eq!(counts.since_boot(|_| vec![9]), [(0, 0), (1, 0), (4, 0)]);
     }
 
     #[test]

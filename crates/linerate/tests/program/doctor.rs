@@ -37,7 +37,7 @@ fn doctor_to(lab: &Lab, to: &str, line: &str) -> Value {
     found
 }
 
-fn document(ran: &Ran) -> Value {
+pub fn document(ran: &Ran) -> Value {
     let value: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
     let grave = list(&value["findings"]).iter().any(|f| f["severity"] != "note");
     assert_eq!(ran.code, if grave { 5 } else { 0 }, "{ran:?}");
@@ -56,7 +56,7 @@ fn found(document: &Value) -> Vec<(&str, &str, &str)> {
 }
 
 /// What is more than a note, the machine's own faults left out.
-fn grave(document: &Value) -> Vec<(&str, &str, &str)> {
+pub fn grave(document: &Value) -> Vec<(&str, &str, &str)> {
     let own = |id: &str| !OF_THE_MACHINE.iter().any(|family| id.starts_with(family));
     found(document).into_iter().filter(|(id, _, how)| *how != "note" && own(id)).collect()
 }

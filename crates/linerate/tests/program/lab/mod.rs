@@ -1,7 +1,9 @@
-//! What only a kernel of one's own can show: reboots, power cuts, `netem`, a wall clock that is set.
+//! What only a kernel of one's own can show: reboots, power cuts, `netem`, a wall clock that is set, a card's ring, interrupts and
+//! node.
 //! Two virtual machines, `a` and `b`, on a bridge; `docs/lab.md` says how they are made.
 
 mod campaign;
+mod card;
 mod clock;
 mod dummy;
 mod machines;
