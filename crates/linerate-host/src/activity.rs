@@ -170,6 +170,7 @@ mod tests {
 
     use super::*;
     use crate::sampler::Sampler;
+    use crate::scratch::Scratch;
 
     fn captured(tree: &str, monotonic_ns: u64) -> Moment {
         let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
@@ -210,30 +211,24 @@ mod tests {
 
     #[test]
     fn the_card_of_another_namespace_is_not_the_interface_of_its_name() {
-        let root = std::env::temp_dir().join(format!("linerate-activity-{}", std::process::id()));
-        let write = |below: &str, text: &str| {
-            let path = root.join(below);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("proc/net/dev", " lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
-        write("sys/class/net/lo/speed", "1000\n");
-        write("sys/class/net/lo/device/msi_irqs/40", "msi\n");
+        let root = Scratch::new();
+        root.file("proc/net/dev", " lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+        root.file("sys/class/net/lo/speed", "1000\n");
+        root.file("sys/class/net/lo/device/msi_irqs/40", "msi\n");
         let own = if_nametoindex("lo").unwrap();
         for (index, shown) in [(own, true), (own + 7, false)] {
-            write("sys/class/net/lo/ifindex", &format!("{index}\n"));
-            write("proc/interrupts", "CPU0 CPU1\n 40: 9 0 x\n");
-            let mut reader = ActivityReader::at(Roots::at(&root));
-            let sampler = Sampler::at(Roots::at(&root), Some("lo"));
+            root.file("sys/class/net/lo/ifindex", &format!("{index}\n"));
+            root.file("proc/interrupts", "CPU0 CPU1\n 40: 9 0 x\n");
+            let mut reader = ActivityReader::at(root.roots());
+            let sampler = Sampler::at(root.roots(), Some("lo"));
             let (first, irqs) = (reader.read(1_000_000_000), sampler.irq_counts());
-            write("proc/interrupts", "CPU0 CPU1\n 40: 9 5 x\n");
+            root.file("proc/interrupts", "CPU0 CPU1\n 40: 9 5 x\n");
             let lo = reader.read(2_000_000_000).since(&first).interfaces.remove(0);
             assert_eq!(lo.speed_mbps, shown.then_some(1_000), "{index}");
             let cores: Vec<u32> = lo.interrupts.iter().map(|one| one.core).collect();
             assert_eq!(cores, if shown { vec![1] } else { vec![] }, "{index}");
             assert_eq!(sampler.irq_counts().main_cores_since(&irqs), cores, "{index}");
         }
-        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

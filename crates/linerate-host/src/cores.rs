@@ -64,6 +64,7 @@ pub fn allowed_cores() -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn this_thread_may_run_somewhere() {
@@ -75,22 +76,18 @@ mod tests {
 
     #[test]
     fn cores_are_near_to_others() {
-        let root = std::env::temp_dir().join(format!("linerate-cores-{}", std::process::id()));
+        let root = Scratch::new();
         for (core, siblings, node) in [(0, "0,2", 0), (1, "1,3", 1), (2, "0,2", 0)] {
-            let directory = root.join(format!("sys/devices/system/cpu/cpu{core}"));
-            std::fs::create_dir_all(directory.join("topology")).unwrap();
-            std::fs::create_dir_all(directory.join(format!("node{node}"))).unwrap();
-            let write = |name: &str, text: &str| {
-                std::fs::write(directory.join("topology").join(name), text).unwrap();
-            };
-            write("thread_siblings_list", &format!("{siblings}\n"));
-            write("physical_package_id", &format!("{node}\n"));
+            let directory = format!("sys/devices/system/cpu/cpu{core}");
+            let topology = format!("{directory}/topology");
+            root.file(&format!("{topology}/thread_siblings_list"), &format!("{siblings}\n"));
+            root.file(&format!("{topology}/physical_package_id"), &format!("{node}\n"));
+            std::fs::create_dir(root.0.join(format!("{directory}/node{node}"))).unwrap();
         }
-        let found = topology_of(&Roots::at(&root), &[0, 1, 2, 7]);
+        let found = topology_of(&root.roots(), &[0, 1, 2, 7]);
         let near = |at: usize| (found[at].siblings.clone(), found[at].package, found[at].node);
         assert_eq!(near(0), (vec![0, 2], Some(0), Some(0)));
         assert_eq!(near(1), (vec![1, 3], Some(1), Some(1)));
         assert_eq!(near(3), (vec![7], None, None), "what is not known is not made up");
-        std::fs::remove_dir_all(root).unwrap();
     }
 }

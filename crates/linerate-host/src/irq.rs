@@ -138,24 +138,26 @@ fn contains_name(text: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn an_interrupt_is_where_it_was_sent_and_not_where_it_was() {
-        let root = std::env::temp_dir().join(format!("linerate-moved-{}", std::process::id()));
-        let write = |below: &str, text: &str| {
-            let path = root.join(below);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let root = Scratch::new();
         let to = |irq: u32, cores: &str, effective: &str| {
-            write(&format!("proc/irq/{irq}/smp_affinity_list"), &format!("{cores}\n"));
-            write(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{effective}\n"));
+            root.file(&format!("proc/irq/{irq}/smp_affinity_list"), &format!("{cores}\n"));
+            root.file(
+                &format!("proc/irq/{irq}/effective_affinity_list"),
+                &format!("{effective}\n"),
+            );
         };
-        write("proc/interrupts", "CPU0 CPU1 CPU2\n 40: 5 0 900 x\n 41: 0 0 800 x\n 42: 0 0 0 x\n");
+        root.file(
+            "proc/interrupts",
+            "CPU0 CPU1 CPU2\n 40: 5 0 900 x\n 41: 0 0 800 x\n 42: 0 0 0 x\n",
+        );
         for irq in 40..=43 {
-            write(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix\n");
+            root.file(&format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix\n");
         }
-        let roots = Roots::at(&root);
+        let roots = root.roots();
         let own = NicIrqs::of(&roots, "eth0");
         // A kernel that tells nothing leaves what was counted.
         assert_eq!(own.cores_now(&roots), [2]);
@@ -171,7 +173,6 @@ mod tests {
         assert_eq!(placed(40).unwrap().effective, None);
         assert_eq!(placed(42).unwrap().cores, [0, 1, 2]);
         assert_eq!(placed(43), None, "nobody asked for it");
-        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub mod outage;
 pub mod profile;
 pub mod roots;
 pub mod sampler;
+#[cfg(test)]
+mod scratch;
 pub mod settings;
 mod text;
 pub mod thread;

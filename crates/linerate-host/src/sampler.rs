@@ -317,6 +317,7 @@ mod tests {
     use linerate_model::host::CoreUse;
 
     use super::*;
+    use crate::scratch::Scratch;
 
     fn snapshot(tree: &str, monotonic_ns: u64) -> Snapshot {
         let roots = Roots::at(format!("{}/tests/captured/{tree}", env!("CARGO_MANIFEST_DIR")));
@@ -386,17 +387,14 @@ mod tests {
 
     #[test]
     fn a_kernel_says_whether_it_keeps_interrupts_apart() {
-        let dir = std::env::temp_dir().join(format!("linerate-irq-{}", std::process::id()));
         let kernel = |release: &str, files: &[&str]| {
-            let _ = std::fs::remove_dir_all(&dir);
-            for below in ["proc/pressure", "proc/sys/kernel"] {
-                std::fs::create_dir_all(dir.join(below)).unwrap();
-            }
-            std::fs::write(dir.join("proc/sys/kernel/osrelease"), release).unwrap();
+            let root = Scratch::new();
+            root.file("proc/sys/kernel/osrelease", release);
+            std::fs::create_dir(root.0.join("proc/pressure")).unwrap();
             for file in files {
-                std::fs::write(dir.join("proc/pressure").join(file), "").unwrap();
+                root.file(&format!("proc/pressure/{file}"), "");
             }
-            interrupts_apart(&Roots::at(&dir))
+            interrupts_apart(&root.roots())
         };
         assert_eq!(kernel("6.18.44-x\n", &["cpu", "irq"]), Some(true));
         assert_eq!(kernel("6.18.44-x\n", &["cpu"]), Some(false));
@@ -404,8 +402,7 @@ mod tests {
         assert_eq!(kernel("5.15.0-91-generic\n", &["cpu"]), None);
         assert_eq!(kernel("6.18.44\n", &[]), None);
         assert_eq!(kernel("odd", &["cpu"]), None);
-        std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(interrupts_apart(&Roots::at(&dir)), None);
+        assert_eq!(interrupts_apart(&Scratch::new().roots()), None);
     }
 
     #[test]

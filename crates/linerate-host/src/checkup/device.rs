@@ -168,18 +168,17 @@ fn queues(roots: &Roots, nic: &str, receive: bool) -> Result<Vec<Vec<u32>>, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn interrupts_that_no_driver_asked_for_leave_the_others_known() {
-        let root = std::env::temp_dir().join(format!("linerate-asked-{}", std::process::id()));
-        let roots = Roots::at(&root);
+        let root = Scratch::new();
+        let roots = root.roots();
         assert_eq!(interrupts(&roots, &[]), Ok(vec![]));
         assert!(interrupts(&roots, &[40]).unwrap_err().starts_with("/proc/irq has none"));
-        std::fs::create_dir_all(root.join("proc/irq/41")).unwrap();
-        std::fs::write(root.join("proc/irq/41/smp_affinity_list"), "0-1\n").unwrap();
+        root.file("proc/irq/41/smp_affinity_list", "0-1\n");
         let found = interrupts(&roots, &[40, 41]).unwrap();
         let only = InterruptDetails { irq: 41, cores: vec![0, 1], effective: None };
         assert_eq!(found, [only]);
-        std::fs::remove_dir_all(&root).unwrap();
     }
 }

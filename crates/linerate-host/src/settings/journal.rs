@@ -330,25 +330,25 @@ fn lock_file(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_child_that_has_not_begun_yet_keeps_no_lock() {
-        let state = std::env::temp_dir().join(format!("linerate-journal-{}", std::process::id()));
+        let state = Scratch::new();
         let place = Place { boot_id: "b".into(), namespace: 1 };
-        let open = || Journal::open(&state, place.clone(), Box::<RealDisk>::default());
+        let open = || Journal::open(&state.0, place.clone(), Box::<RealDisk>::default());
         let held = open().unwrap();
         let of_child = held._lock.0.try_clone().unwrap();
         assert!(matches!(open(), Err(JournalError::Taken(_))));
         drop(held);
         drop((open().unwrap(), of_child));
-        fs::remove_dir_all(&state).unwrap();
     }
 
     #[test]
     fn a_full_journal_takes_no_change_and_still_what_came_of_those_before() {
-        let state = std::env::temp_dir().join(format!("linerate-full-{}", std::process::id()));
+        let state = Scratch::new();
         let place = Place { boot_id: "b".into(), namespace: 1 };
-        let open = || Journal::open(&state, place.clone(), Box::<RealDisk>::default());
+        let open = || Journal::open(&state.0, place.clone(), Box::<RealDisk>::default());
         let wish = Turn { knob: Knob::Governor(7), before: "a".into(), asked: "b".into() };
         let around = vec![Held { knob: Knob::Governor(8), value: "x".repeat(500_000) }];
         let mut journal = open().unwrap();
@@ -374,6 +374,5 @@ mod tests {
         long.set_len(u64::try_from(MOST_BYTES).unwrap() + 1).unwrap();
         let why = open().err().unwrap().to_string();
         assert!(why.contains("more than"), "{why}");
-        fs::remove_dir_all(&state).unwrap();
     }
 }
